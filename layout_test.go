@@ -107,16 +107,18 @@ var imports = map[string][]string{
 	"host/search/partition": {"host/model", "host/problem", gonum},
 	"host/search/penalty":   {"host/model", "host/loss", "host/infer", "host/optim", "host/problem", "host/search", "internal/stream", gonum},
 	"host/search/rare":      {"host/model", "host/mixture", "host/loss", "host/problem", "host/search", "internal/stream", gonum},
+	"host/search/vacancy":   {"host/model", "host/mixture", "host/loss", "host/optim", "host/problem", "host/search", "host/search/partition", "internal/kernel", "internal/numeric", "internal/stream", gonum},
+
 	// What tests of the search and its steps are made of.
 	"host/search/separation": {"host/model", "host/mixture", "host/loss", "host/problem", gonum},
 	"host/search/searchtest": {"sdk", "host/dataset", "host/loss", "host/model", "host/moment", "host/problem", "host/sample", "plugins/identity", gonum},
 
-	"host/search/steps": {"host/search", "host/search/rare"},
+	"host/search/steps": {"host/search", "host/search/rare", "host/search/vacancy"},
 	"host/descent":      {"host/model", "host/optim", "host/metric", "host/loss", "host/problem", "host/moment", "host/search", "internal/stream", gonum},
 	"host/shard": {"sdk", "internal/atomicfile", "internal/memory", "internal/numeric", "internal/textfile", "host/model", "host/dataset", "host/tensor", "host/fitted",
 		"host/loss", "host/infer", "host/mixture", "host/optim", "host/problem", "host/moment", "host/recheck", gonum},
 	"host": {"sdk", "internal/claims", "internal/envelope", "internal/numeric", "host/explore", "host/model", "host/optim", "host/metric", "host/dataset", "host/loss", "host/infer",
-		"host/problem", "host/mixture", "host/moment", "host/search", "host/search/penalty", "host/search/separation", "host/search/steps", "host/descent", "host/fitted", "host/predict", "host/recheck", "host/shard", "host/terms", "internal/stream", gonum},
+		"host/problem", "host/mixture", "host/moment", "host/search", "host/search/penalty", "host/search/separation", "host/search/steps", "host/search/vacancy", "host/descent", "host/fitted", "host/predict", "host/recheck", "host/shard", "host/terms", "internal/stream", gonum},
 	"host/network": {"sdk", "sdk/gauss", "solver", "internal/numeric", "host/model", "host/optim", "host/tensor", "host/metric", "host/dataset", "host/infer", "host/problem", "host/recheck", "internal/stream", gonum},
 	"host/diverse": {"sdk/gauss", "host/model", "host/optim", "host/network", "internal/stream", gonum},
 	"host/catalog": {"sdk", "expression", "table", "internal/claims", "internal/pluginproc", "internal/sandbox", "internal/spotcheck", "internal/suggest", "internal/wasm", "internal/wire", "internal/atomicfile",

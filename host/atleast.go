@@ -19,6 +19,7 @@ import (
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/host/search"
+	"github.com/gatedlearning/moe/host/search/vacancy"
 	"github.com/gatedlearning/moe/internal/numeric"
 	"github.com/gatedlearning/moe/internal/stream"
 	"github.com/gatedlearning/moe/sdk"
@@ -132,7 +133,7 @@ func (r *rise) fit(ctx context.Context, k int) (*fitted.Model, error) {
 	for len(r.fits) < k {
 		k, from := len(r.fits)+1, []search.Neighbour(nil)
 		p := r.p.With(k)
-		if k > 1 && search.NeighboursHelp(r.p) {
+		if k > 1 && vacancy.NeighboursHelp(r.p) {
 			if n, ok := r.neighbour(r.fits[k-2]); ok {
 				from = append(from, n)
 			}

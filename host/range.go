@@ -15,6 +15,7 @@ import (
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/host/search"
 	"github.com/gatedlearning/moe/host/search/steps"
+	"github.com/gatedlearning/moe/host/search/vacancy"
 	"github.com/gatedlearning/moe/sdk"
 )
 
@@ -86,7 +87,7 @@ func FitRange(ctx context.Context, act sdk.Activation, src dataset.Source, from,
 		best.Fit.Notes = append(best.Fit.Notes, fmt.Sprintf("k from %d on was not looked at by crossvalidation: "+
 			"without a part the rows do not determine so many experts", from+len(held.scores)))
 	}
-	if search.Nested(s.p) {
+	if vacancy.Nested(s.p) {
 		best.Fit.Notes = append(best.Fit.Notes, fallsOf(best.Fit.Selection)...)
 	}
 	if to < asked {
@@ -134,7 +135,7 @@ func (s *series) close(ctx context.Context) {
 func (s *series) ladder(ctx context.Context, from, to int) (rungs, error) {
 	fits, made := rungs{}, 0
 	_, auto := s.cfg.Method.(Auto)
-	helps := auto && search.NeighboursHelp(s.p)
+	helps := auto && vacancy.NeighboursHelp(s.p)
 	fit := func(k int, beside []int) error {
 		if made == len(s.asked.chosen.Selection) {
 			var from []search.Neighbour
@@ -163,7 +164,7 @@ func (s *series) ladder(ctx context.Context, from, to int) (rungs, error) {
 		if !ok || !besides {
 			return false, nil
 		}
-		found, _, err := search.Beat(ctx, s.p.With(k), of, []search.Neighbour{o}, steps.All())
+		found, _, err := vacancy.Beat(ctx, s.p.With(k), of, []search.Neighbour{o}, steps.All())
 		return found != nil, err
 	}
 	if !helps {

@@ -16,6 +16,7 @@ import (
 	"github.com/gatedlearning/moe/host/predict"
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/host/search"
+	"github.com/gatedlearning/moe/host/search/vacancy"
 )
 
 const (
@@ -78,7 +79,7 @@ func warnOfTooMany(ctx context.Context, m *fitted.Model, p *problem.Problem, out
 // warnOfDoubtful warns of experts of which BIC prefers two as one, the best first, each in one offer at most.
 func warnOfDoubtful(ctx context.Context, m *fitted.Model, p *problem.Problem, q *model.Params,
 	pairs []infer.Pair) error {
-	offered := func(d search.Doubt) bool {
+	offered := func(d vacancy.Doubt) bool {
 		return slices.ContainsFunc(m.Fit.Merges, func(o fitted.Merge) bool {
 			return o.BIC < 0 && slices.ContainsFunc(d.Experts[:], func(i int) bool {
 				return slices.Contains(o.Experts[:], i+1)
@@ -90,12 +91,12 @@ func warnOfDoubtful(ctx context.Context, m *fitted.Model, p *problem.Problem, q 
 	for at, pair := range pairs {
 		near[at] = [2]int{pair.I, pair.J}
 	}
-	doubts, err := search.Doubtful(ctx, p, q, near, m.Proportions)
+	doubts, err := vacancy.Doubtful(ctx, p, q, near, m.Proportions)
 	if err != nil {
 		return err
 	}
 	type doubt struct {
-		search.Doubt
+		vacancy.Doubt
 		*fitted.Merge
 	}
 	var better []doubt
@@ -154,7 +155,7 @@ func offerBest(ctx context.Context, m *fitted.Model, p *problem.Problem, q *mode
 
 // asOne is what experts i and j come to as one.
 func asOne(ctx context.Context, p *problem.Problem, q *model.Params, i, j int) (*fitted.Merge, error) {
-	loglik, bic, err := search.AsOne(ctx, p, q, i, j)
+	loglik, bic, err := vacancy.AsOne(ctx, p, q, i, j)
 	return &fitted.Merge{Experts: [2]int{i + 1, j + 1}, LogLikelihood: loglik, BIC: bic}, err
 }
 

@@ -40,7 +40,7 @@ func (f *Found) Near(ctx context.Context, p *problem.Problem, more bool) ([]*Can
 		}
 		all = append(all, refined...)
 	}
-	slices.SortStableFunc(all, compare)
+	slices.SortStableFunc(all, Compare)
 	n := float64(p.N())
 	found := []*Candidate{f.Best}
 	for _, c := range all {
@@ -71,7 +71,7 @@ func (f *Found) refineMore(ctx context.Context, p *problem.Problem, all []*Candi
 	}
 	limit := f.Best.Run.Value + (arrangementGap+unreached)/float64(p.N())
 	seen = slices.DeleteFunc(seen, func(c *Candidate) bool { return c.Failed() || c.Degenerate || c.Run.Value > limit })
-	slices.SortStableFunc(seen, compare)
+	slices.SortStableFunc(seen, Compare)
 	var out []*Candidate
 	for _, c := range distinct(seen, p.N(), mostRefinedMore, elitesApart) {
 		refined := *c

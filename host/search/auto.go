@@ -119,7 +119,10 @@ func unmet(p *problem.Problem, all []*Candidate, c *infer.Certificate, s *Survey
 
 // visit begins from neighbours too, and judges what it finds there, if that is better.
 func (f *Found) visit(ctx context.Context, t *Task, from []Neighbour) (gained bool, err error) {
-	c, begun, err := visitor{t}.visit(ctx, f.Best, from)
+	if len(from) == 0 || t.Steps.Places.Visit == nil {
+		return false, nil
+	}
+	c, begun, err := t.Steps.Places.Visit(ctx, t, f.Best, from)
 	if c == nil || err != nil {
 		return false, err
 	}
@@ -143,19 +146,20 @@ func (f *Found) takeCare(ctx context.Context, p *problem.Problem, e *moment.Evid
 	if f.Certificate == nil || alone || f.Best.Failed() || f.Best.Degenerate {
 		return nil
 	}
-	missed, err := spares(ctx, p, f.Best.Params)
+	places := t.Steps.Places
+	missed, err := places.missed(ctx, p, f.Best.Params)
 	if err != nil {
 		return err
 	}
 	seen := f.seen()
-	if f.Survey == nil && (len(missed.which) > 0 || f.Certificate.PValue < infer.Doubt ||
+	if f.Survey == nil && (len(missed.Spare) > 0 || f.Certificate.PValue < infer.Doubt ||
 		f.Certificate.Optimum != infer.Pass && f.Certificate.Model != infer.NotJudged) {
 		if seen.Survey, err = lateSurvey(ctx, p, e, t.Starts); err != nil {
 			return err
 		}
 		f.late, seen.Late = true, true
 		for _, c := range seen.Survey.optima() {
-			if c.beats(f.Best, p.N()) && c.Run.Status == optim.Converged {
+			if c.Beats(f.Best, p.N()) && c.Run.Status == optim.Converged {
 				f.turnTo(c, "survey", p)
 			}
 		}
@@ -164,15 +168,17 @@ func (f *Found) takeCare(ctx context.Context, p *problem.Problem, e *moment.Evid
 		}
 		t.Others = append(t.Others, seen.Survey.optima()...)
 		f.Survey = seen.Survey
-		if missed, err = spares(ctx, p, f.Best.Params); err != nil {
+		if missed, err = places.missed(ctx, p, f.Best.Params); err != nil {
 			return err
 		}
 	}
 	placed := *f.Best
 	// An expert of little noise of its own may be met by none of thousands of a survey's starts.
 	failed := seen.Late || p.Shape.PerExpert && f.Certificate.PValue < infer.Doubt
-	if seen.Spare, err = placeSpares(ctx, t, &placed, missed, failed, before); err != nil {
-		return err
+	if places.Place != nil {
+		if seen.Spare, err = places.Place(ctx, t, &placed, missed, failed, before); err != nil {
+			return err
+		}
 	}
 	if placed.Run != f.Best.Run {
 		f.turnTo(&placed, "spare experts", p)

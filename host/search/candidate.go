@@ -52,9 +52,9 @@ type Candidate struct {
 // Failed says whether the start led nowhere: to no finite likelihood.
 func (c *Candidate) Failed() bool { return math.IsNaN(c.Run.Value) || math.IsInf(c.Run.Value, 0) }
 
-// compare orders candidates by their value, degenerate ones behind the others
+// Compare orders candidates by their value, degenerate ones behind the others
 // and those that failed last.
-func compare(a, b *Candidate) int {
+func Compare(a, b *Candidate) int {
 	rank := func(c *Candidate) int {
 		switch {
 		case c.Failed():
@@ -68,18 +68,18 @@ func compare(a, b *Candidate) int {
 }
 
 // better is the one of two that comes first, a where neither does.
-func better(a, b *Candidate) *Candidate { return slices.MinFunc([]*Candidate{a, b}, compare) }
+func better(a, b *Candidate) *Candidate { return slices.MinFunc([]*Candidate{a, b}, Compare) }
 
-// beats says whether c comes before another candidate on n rows, and its value is superior.
-func (c *Candidate) beats(other *Candidate, n int) bool {
-	return Superior(c.Run.Value, other.Run.Value, float64(n)) && compare(c, other) < 0
+// Beats says whether c comes before another candidate on n rows, and its value is superior.
+func (c *Candidate) Beats(other *Candidate, n int) bool {
+	return Superior(c.Run.Value, other.Run.Value, float64(n)) && Compare(c, other) < 0
 }
 
 // Agree sorts the candidates, best first, marks those that agree with the best,
 // which are within tolerance of its mean log-likelihood, and says whether they
 // are enough for k experts.
 func Agree(all []*Candidate, k int, tolerance float64) bool {
-	slices.SortStableFunc(all, compare)
+	slices.SortStableFunc(all, Compare)
 	need := agreeing
 	if k == 1 {
 		need = 2
@@ -148,7 +148,7 @@ func (c *Candidate) climb(ctx context.Context, l surface, rows int) error {
 	switch {
 	case c.Run.Status == optim.Converged && c.Rows < rows && c.Rows >= nearRows*l.Dim():
 		climb = ClimbNear
-	case 0 < c.Ridge && c.Ridge < screenRidge:
+	case 0 < c.Ridge && c.Ridge < ScreenRidge:
 		climb = climbHardening
 	}
 	run, err := climb(ctx, l, l.where(c), nil)

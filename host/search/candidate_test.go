@@ -258,7 +258,7 @@ func TestBeats(t *testing.T) {
 		"not degenerate":     {of(9, false), of(3, true), true},
 		"lower than a spike": {of(1, false), of(3, true), false},
 	} {
-		if got := c.c.beats(c.other, n); got != c.want {
+		if got := c.c.Beats(c.other, n); got != c.want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}

@@ -277,7 +277,7 @@ func (s Seen) care(met int, few bool) infer.Care {
 		return surveyed
 	}
 	surveyed.Spares = v.Experts
-	placed := infer.Care{Taken: true, Spares: v.Experts, Starts: v.Starts, Met: v.Met, Unseen: v.unseen()}
+	placed := infer.Care{Taken: true, Spares: v.Experts, Starts: v.Starts, Met: v.Met, Unseen: v.Unseen()}
 	switch {
 	case v.Starts == 0, few && s.Survey != nil:
 		return surveyed

@@ -30,7 +30,7 @@ func beginNarrower(ctx context.Context, t *Task, e *moment.Evidence, whole bool)
 	p := t.Problem
 	l := loss.NewLikelihood(p.Rows, p.G, p.Shape.Blank(1), p.Shape.Free(), p.Threads)
 	for _, q := range all {
-		c, err := visitor{t}.climbFrom(ctx, l, KindNarrower, q)
+		c, err := t.ClimbFrom(ctx, l, KindNarrower, q)
 		if err != nil {
 			return err
 		}

@@ -44,7 +44,7 @@ func (t *Task) refine(ctx context.Context, all []*Candidate) (best *Candidate, e
 				return nil, err
 			}
 		}
-		slices.SortStableFunc(field, compare)
+		slices.SortStableFunc(field, Compare)
 		field = contenders(field, rows)
 	}
 	for _, c := range all {
@@ -62,7 +62,7 @@ func (t *Task) refine(ctx context.Context, all []*Candidate) (best *Candidate, e
 			return nil, err
 		}
 	}
-	best = slices.MinFunc(field, compare)
+	best = slices.MinFunc(field, Compare)
 	if best, err = t.overlooked(ctx, all, best); err != nil {
 		return nil, err
 	}
@@ -79,6 +79,29 @@ func (t *Task) refine(ctx context.Context, all []*Candidate) (best *Candidate, e
 		}
 	}
 	return best, nil
+}
+
+// Rise takes candidates from their parameters to maxima on the part, and the best of distinct ones, at most so many,
+// on to all rows. It returns these.
+func (t *Task) Rise(ctx context.Context, all []*Candidate, most int) ([]*Candidate, error) {
+	err := Each(ctx, t.Problem, all, func(ctx context.Context, c *Candidate) error {
+		return t.begin(ctx, c, nil, math.Inf(1))
+	})
+	if err != nil {
+		return nil, err
+	}
+	on := bestOf(all, math.Inf(1))
+	err = Each(ctx, t.Problem, all, func(ctx context.Context, c *Candidate) error {
+		return t.complete(ctx, c, on)
+	})
+	if err != nil {
+		return nil, err
+	}
+	slices.SortStableFunc(all, Compare)
+	part, _ := t.Part.Dims()
+	risen := slices.DeleteFunc(distinct(all, part, most, sameOptimum),
+		func(c *Candidate) bool { return c.Failed() || c.Run.Value > all[0].Run.Value+contenderGap })
+	return risen, Each(ctx, t.Problem, risen, func(ctx context.Context, c *Candidate) error { return t.carry(ctx, c) })
 }
 
 // overlooked looks at the candidates that were not refined where they stand, on all
@@ -174,7 +197,7 @@ func (t *Task) whole(ctx context.Context, c *Candidate) (float64, error) {
 func (t *Task) climbOn(ctx context.Context, c *Candidate, rows model.Rows) error {
 	n, _ := rows.Dims()
 	l := t.on(rows, c, t.Problem.Shape.Free(), t.Problem.Threads)
-	l.PenaliseGate(screenRidge)
+	l.PenaliseGate(ScreenRidge)
 	return c.climb(ctx, l, n)
 }
 

@@ -122,7 +122,7 @@ func TestRefineByLevels(t *testing.T) {
 		r := climbed(t, p, on, q)
 		all = append(all, &Candidate{Run: r, Params: l.Params(r.X), Rows: part})
 	}
-	slices.SortFunc(all, compare)
+	slices.SortFunc(all, Compare)
 	if gap := all[1].Run.Value - all[0].Run.Value; gap < SameOptimum(part) || gap > contenderGap {
 		t.Fatalf("a gap of %v on the part: the data decide nothing", gap)
 	}

@@ -36,7 +36,7 @@ func (t *Task) release(ctx context.Context, c *Candidate, free loss.Free) error 
 // does not.
 func (t *Task) hold(ctx context.Context, c *Candidate, l *loss.Likelihood) (held bool, err error) {
 	n := t.Problem.N()
-	tau := max(c.Ridge, screenRidge)
+	tau := max(c.Ridge, ScreenRidge)
 	l.PenaliseGate(tau)
 	if !holds(l, l.Theta(c.Params)) {
 		return false, c.settle(ctx, l, n)
@@ -59,15 +59,15 @@ func (t *Task) letFall(ctx context.Context, c *Candidate, l *loss.Likelihood, fr
 		}
 		ways = append(ways, &trial)
 	}
-	*c = *slices.MinFunc(ways, compare)
-	if !hardenable(t.Problem) {
+	*c = *slices.MinFunc(ways, Compare)
+	if !Hardenable(t.Problem) {
 		return nil
 	}
 	trial := from
 	if err := t.anneal(ctx, &trial, free); err != nil {
 		return err
 	}
-	if trial.beats(c, n) {
+	if trial.Beats(c, n) {
 		*c = trial
 	}
 	return nil
@@ -122,12 +122,51 @@ const (
 	mostHardened = 2_500_000
 )
 
-// hardenable says whether a table is not too large to harden gates by EM.
-func hardenable(p *problem.Problem) bool { return p.Size() <= mostHardened }
+// Hardenable says whether a table is not too large to harden gates by EM.
+func Hardenable(p *problem.Problem) bool { return p.Size() <= mostHardened }
 
 // stepsFor are the steps of EM that so much work buys on rows times parameters.
 func stepsFor(work float64, size int) int {
 	return min(mostSteps, max(leastHardening, int(work/float64(size))))
+}
+
+// ClimbFrom is the candidate of a kind that begins at q, taken to a maximum on all rows, whose likelihood is l, without
+// a ridge from the first step on; nil where it fails.
+func (t *Task) ClimbFrom(ctx context.Context, l *loss.Likelihood, kind string, q *model.Params) (*Candidate, error) {
+	c := &Candidate{Kind: kind, Rows: t.Problem.N()}
+	l.PenaliseGate(0) // which forgets the curvature
+	var err error
+	if c.Run, err = approach(ctx, l, l.Theta(q), nil); err != nil || c.Failed() {
+		return nil, err
+	}
+	c.Params = l.Params(c.Run.X)
+	return c, t.carry(ctx, c)
+}
+
+// carry takes a candidate to a maximum on all rows.
+func (t *Task) carry(ctx context.Context, c *Candidate) error {
+	if Hardenable(t.Problem) {
+		return t.anneal(ctx, c, t.Problem.Shape.Free())
+	}
+	return t.release(ctx, c, t.Problem.Shape.Free())
+}
+
+// Creep takes a candidate from its parameters to a maximum on all rows, whose likelihood is l, by EM all the way where
+// its gate becomes hard. One that is then far behind the best value is stopped.
+func (t *Task) Creep(ctx context.Context, c *Candidate, l *loss.Likelihood, best float64) (err error) {
+	p := t.Problem
+	if c.Run, err = creep(ctx, l, l.Theta(c.Params), softGain, stepsFor(hardWork, p.Size())); err != nil {
+		return err
+	}
+	c.Params, c.Rows = l.Params(c.Run.X), p.N()
+	if c.Failed() {
+		return nil
+	}
+	if c.Run.Value > best+2*softGap/float64(c.Rows) {
+		c.Run.Status = optim.Stopped
+		return nil
+	}
+	return t.anneal(ctx, c, p.Shape.Free())
 }
 
 // anneal takes a candidate to a maximum of the likelihood on all rows, or
@@ -189,7 +228,7 @@ func (t *Task) thaw(ctx context.Context, c *Candidate) error {
 		if err := trial.fall(ctx, l, falls[i%len(falls)], n); err != nil {
 			return err
 		}
-		if trial.beats(c, n) {
+		if trial.Beats(c, n) {
 			*c = trial
 			try.gained()
 		}
@@ -221,14 +260,14 @@ func (t *Task) exchanged(ctx context.Context, best *Candidate) (*Candidate, erro
 			all = append(all, c.refined)
 		}
 	}
-	err := Draw(ctx, t.Problem, all, stream.Exchange, 0, t.exchange)
-	return slices.MinFunc(all, compare), err
+	err := Draw(ctx, t.Problem, all, stream.Exchange, 0, t.Exchange)
+	return slices.MinFunc(all, Compare), err
 }
 
-// exchange looks for a better arrangement of the rows in the cells of a candidate whose
+// Exchange looks for a better arrangement of the rows in the cells of a candidate whose
 // gate separates ([separation.Exchange]), after which the experts are refitted. Under a tree there are no such cells,
 // and nothing is exchanged.
-func (t *Task) exchange(ctx context.Context, c *Candidate, rng *rand.Rand) error {
+func (t *Task) Exchange(ctx context.Context, c *Candidate, rng *rand.Rand) error {
 	p := t.Problem
 	// Rows that are not 0 have no place in the cell of an expert that is.
 	if !c.Groups.OneGate() || p.Shape.ConstantGate || p.Shape.Zero || p.Size() > mostExchanged {
@@ -336,7 +375,7 @@ func (c *Candidate) separate(ctx context.Context, l *loss.Likelihood) (err error
 // hardens says whether the gate of p becomes hard: the ridge of the screening, which l
 // has from here on, would hold it back.
 func hardens(l *loss.Likelihood, p *model.Params) bool {
-	l.PenaliseGate(screenRidge)
+	l.PenaliseGate(ScreenRidge)
 	return holds(l, l.Theta(p))
 }
 

@@ -63,7 +63,7 @@ func supremum(t testing.TB, p *problem.Problem) float64 {
 func released(t testing.TB, p *problem.Problem, q *model.Params) *Candidate {
 	t.Helper()
 	task := &Task{Problem: p, Part: p.Rows}
-	c := &Candidate{Run: &optim.Result{}, Params: q, Ridge: screenRidge}
+	c := &Candidate{Run: &optim.Result{}, Params: q, Ridge: ScreenRidge}
 	if err := task.climbOn(t.Context(), c, p.Rows); err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +105,7 @@ func TestReleaseFromElsewhere(t *testing.T) {
 	hard := start.Clone()
 	hard.Gating[1] = 50
 	for name, c := range map[string]*Candidate{
-		"other rows":      {Params: start, Rows: 256, Ridge: screenRidge},
+		"other rows":      {Params: start, Rows: 256, Ridge: ScreenRidge},
 		"no ridge":        {Params: start, Rows: n},
 		"hard":            {Params: hard, Rows: n},
 		"hard, elsewhere": {Params: hard, Rows: 256},
@@ -188,7 +188,7 @@ func TestReleaseTakesTheBest(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c := &Candidate{Run: &optim.Result{}, Params: q, Ridge: screenRidge}
+		c := &Candidate{Run: &optim.Result{}, Params: q, Ridge: ScreenRidge}
 		if err := task.climbOn(t.Context(), c, p.Rows); err != nil {
 			t.Fatal(err)
 		}
@@ -209,11 +209,11 @@ func TestReleaseTakesTheBest(t *testing.T) {
 			t.Fatal(err)
 		}
 		ways = append(ways, &alone)
-		best := slices.MinFunc(ways, compare)
+		best := slices.MinFunc(ways, Compare)
 		for i, way := range ways {
 			clear := true
 			for j, other := range ways {
-				clear = clear && (i == j || compare(way, other) < 0 && way.Run.Value < other.Run.Value-slack/n)
+				clear = clear && (i == j || Compare(way, other) < 0 && way.Run.Value < other.Run.Value-slack/n)
 			}
 			if clear {
 				won[i]++
@@ -222,7 +222,7 @@ func TestReleaseTakesTheBest(t *testing.T) {
 		if err := task.release(t.Context(), c, p.Shape.Free()); err != nil {
 			t.Fatal(err)
 		}
-		if compare(c, best) > 0 && (c.Degenerate != best.Degenerate || c.Run.Value > best.Run.Value+slack/n) {
+		if Compare(c, best) > 0 && (c.Degenerate != best.Degenerate || c.Run.Value > best.Run.Value+slack/n) {
 			t.Errorf("seed %d: released %v, degenerate %v; the best of all ways is %v", seed, c.Run.Value, c.Degenerate, best.Run.Value)
 		}
 		t.Log(seed, c.Run.Value*n, ways[0].Run.Value*n, ways[1].Run.Value*n, ways[2].Run.Value*n, ways[3].Run.Value*n, ways[0].Degenerate, ways[1].Degenerate, ways[2].Degenerate, ways[3].Degenerate)
@@ -351,7 +351,7 @@ func TestSizes(t *testing.T) {
 		t.Fatalf("123 rows of ten parameters are %d", got)
 	}
 	for n, want := range map[int]bool{mostHardened / 10: true, mostHardened/10 + 1: false} {
-		if got := hardenable(of(n)); got != want {
+		if got := Hardenable(of(n)); got != want {
 			t.Errorf("%d rows: hardened %v", n, got)
 		}
 	}
@@ -375,7 +375,7 @@ func TestSizes(t *testing.T) {
 			t.Errorf("%d rows: thawed %v", n, got)
 		}
 		if got := touched(func(task *Task, c *Candidate) error {
-			return task.exchange(t.Context(), c, rand.New(rand.NewPCG(1, 1)))
+			return task.Exchange(t.Context(), c, rand.New(rand.NewPCG(1, 1)))
 		}); got == left {
 			t.Errorf("%d rows: exchanged %v", n, got)
 		}
@@ -429,7 +429,7 @@ func TestExchange(t *testing.T) {
 	var first *model.Params
 	for range 2 {
 		trial := *c
-		if err := task.exchange(t.Context(), &trial, rand.New(rand.NewPCG(1, 1))); err != nil {
+		if err := task.Exchange(t.Context(), &trial, rand.New(rand.NewPCG(1, 1))); err != nil {
 			t.Fatal(err)
 		}
 		if got := -trial.Run.Value * n; got < top-slack || trial.Run.Status != optim.Converged || trial.Groups == nil {

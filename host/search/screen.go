@@ -25,9 +25,9 @@ const (
 	// waveSize starts run before anyone looks at the result: a constant, so that
 	// the search is the same at any number of threads.
 	waveSize = 4
-	// screenRidge is the ridge on the gate in the screening, in units of the total
+	// ScreenRidge is the ridge on the gate in the screening, in units of the total
 	// log-likelihood: a gate stays soft enough to be mended, on more rows as well.
-	screenRidge = 0.1
+	ScreenRidge = 0.1
 	// splitMergeRounds bounds the moves that are made from one start's optimum.
 	splitMergeRounds = 20
 )
@@ -243,7 +243,7 @@ func (t *Task) onAll(c *Candidate) surface {
 // onPart is the likelihood of the part, with the ridge of the screening.
 func (t *Task) onPart(c *Candidate) surface {
 	l := t.on(t.Part, c, t.Problem.Shape.Free(), 1)
-	l.PenaliseGate(screenRidge)
+	l.PenaliseGate(ScreenRidge)
 	return l
 }
 
@@ -272,9 +272,10 @@ func (t *Task) hopeless(best float64) func(iteration int, value float64) bool {
 
 // begin takes one start up to where EM crawls on the part.
 func (t *Task) begin(ctx context.Context, c *Candidate, rng *rand.Rand, best float64) (err error) {
-	if c.drawVector != nil {
+	switch {
+	case c.drawVector != nil:
 		c.Vector, err = c.drawVector(ctx, rng)
-	} else {
+	case c.draw != nil:
 		c.Params, err = c.draw(ctx, rng)
 	}
 	if err != nil {
@@ -286,7 +287,7 @@ func (t *Task) begin(ctx context.Context, c *Candidate, rng *rand.Rand, best flo
 		return err
 	}
 	c.Rows, _ = t.Part.Dims()
-	c.Ridge = screenRidge
+	c.Ridge = ScreenRidge
 	return l.take(ctx, c, run)
 }
 

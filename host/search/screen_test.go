@@ -118,7 +118,7 @@ func partOf(t *testing.T, p *problem.Problem) *Task {
 // ridged is the likelihood as the screening has it.
 func ridged(p *problem.Problem) *loss.Likelihood {
 	l := likelihood(p, p.Rows)
-	l.PenaliseGate(screenRidge)
+	l.PenaliseGate(ScreenRidge)
 	return l
 }
 

@@ -20,6 +20,7 @@ import (
 var (
 	quadrants  = searchtest.Quadrants
 	normal     = searchtest.Normal
+	anywhere   = searchtest.Anywhere
 	activation = searchtest.Activation
 	load       = searchtest.Load
 	measure    = searchtest.Measure

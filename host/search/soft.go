@@ -39,7 +39,7 @@ func (s *surveyor) soften(ctx context.Context) error {
 	s.Starts += len(ends)
 	s.Best = append(s.Best, elites(ends, s.problem.N())...)
 	s.pool = append(s.pool, ends...)
-	slices.SortStableFunc(s.pool, compare)
+	slices.SortStableFunc(s.pool, Compare)
 	return nil
 }
 
@@ -82,7 +82,7 @@ func OtherStarts() Step {
 // is too large for a survey, and not so large that a gate cannot be hardened by EM.
 func softened(ctx context.Context, t *Task, best *Candidate) ([]*Candidate, error) {
 	p := t.Problem
-	if t.Soft.Draw == nil || !hardenable(p) {
+	if t.Soft.Draw == nil || !Hardenable(p) {
 		return nil, nil
 	}
 	likelihood := func() *loss.Likelihood {
@@ -151,12 +151,12 @@ func (s *softStarts) run(ctx context.Context) (ends []*Candidate, err error) {
 			return nil, err
 		}
 		for _, c := range wave {
-			work += costOf(s.problem, c)
+			work += CostOf(s.problem, c)
 			if !c.Failed() && !c.Degenerate {
 				ends = append(ends, c)
 			}
 		}
-		slices.SortStableFunc(ends, compare)
+		slices.SortStableFunc(ends, Compare)
 	}
 	return ends, nil
 }
@@ -169,11 +169,11 @@ func (s *softStarts) settled(ends []*Candidate, runs int) bool {
 		return len(ends) == 0 && runs >= s.least
 	}
 	seen := Survey{Starts: len(ends)}
-	seen.count(ends, s.problem.N())
+	seen.Count(ends, s.problem.N())
 	if s.few {
 		return seen.Met >= leastMet && 2*seen.Met >= len(ends)
 	}
-	return seen.conclusive(s.least)
+	return seen.Conclusive(s.least)
 }
 
 // creep runs a start as far as it may yet be the best.

@@ -68,28 +68,28 @@ func moves(s *loss.Structure) []move {
 // axis, with equal gates and noise.
 func (m move) apply(p *model.Params, s *loss.Structure) *model.Params {
 	q := p.Clone()
-	m.halve(q, p, s)
+	Halve(q, p, s, m.split, m.drop)
 	q.ShareGate(m.drop, m.split)
 	return q
 }
 
-// halve makes the dropped expert of q the second half of the split one of p.
-func (m move) halve(q, p *model.Params, s *loss.Structure) {
-	half := append([]float64(nil), s.Axes[m.split]...)
+// Halve makes the dropped expert of q the second half of the split one of p, of which s is the structure.
+func Halve(q, p *model.Params, s *loss.Structure, split, drop int) {
+	half := append([]float64(nil), s.Axes[split]...)
 	// Residuals of so many units of y are so many of g by the output's scale.
-	apart := math.Sqrt(s.RSS[m.split] / max(s.Mass[m.split], 1))
-	if _, scale := p.OutputOf(m.split); scale != 0 {
+	apart := math.Sqrt(s.RSS[split] / max(s.Mass[split], 1))
+	if _, scale := p.OutputOf(split); scale != 0 {
 		apart /= math.Abs(scale)
 	}
 	floats.Scale(apart, half)
-	q.CopyOutput(m.drop, m.split)
-	floats.AddTo(q.Regressor(m.split), p.Regressor(m.split), half[:p.D])
-	floats.SubTo(q.Regressor(m.drop), p.Regressor(m.split), half[:p.D])
+	q.CopyOutput(drop, split)
+	floats.AddTo(q.Regressor(split), p.Regressor(split), half[:p.D])
+	floats.SubTo(q.Regressor(drop), p.Regressor(split), half[:p.D])
 	if p.RegressorIntercepts != nil {
-		b := p.RegressorIntercepts[m.split]
-		q.RegressorIntercepts[m.split], q.RegressorIntercepts[m.drop] = b+half[p.D], b-half[p.D]
+		b := p.RegressorIntercepts[split]
+		q.RegressorIntercepts[split], q.RegressorIntercepts[drop] = b+half[p.D], b-half[p.D]
 	}
-	q.CopyOwn(m.drop, m.split)
+	q.CopyOwn(drop, split)
 }
 
 // clearGain is a gain per row that needs no refining to be seen: runs that ended

@@ -376,7 +376,7 @@ func TestImproveSeveral(t *testing.T) {
 		for j, p := range task.Problems {
 			coordinates = append(coordinates, at(p, 1, c[j]...))
 		}
-		return task.climbed(t, task.join(coordinates), task.Rows, screenRidge)
+		return task.climbed(t, task.join(coordinates), task.Rows, ScreenRidge)
 	}
 	top := begin(levels[0], levels[1])
 	merged := begin([]float64{-4.1, -3.9, 2}, []float64{3, 3, 0})

@@ -102,7 +102,7 @@ func Own(p *problem.Problem, start *model.Params) Start {
 // Moments is a moment estimate of this kind with a gate fitted to it on part of the rows.
 func Moments(p *problem.Problem, e *moment.Evidence, kind string, est *moment.Estimate, part model.Rows) Start {
 	return Start{Kind: kind, Draw: func(ctx context.Context, _ *rand.Rand) (*model.Params, error) {
-		q, _, err := FitGate(ctx, p, part, moment.Begin(p, e, est), screenRidge, 1)
+		q, _, err := FitGate(ctx, p, part, moment.Begin(p, e, est), ScreenRidge, 1)
 		return q, err
 	}}
 }
@@ -161,7 +161,7 @@ func Subspace(p *problem.Problem, e *moment.Evidence, projected model.Rows) Star
 		}
 		small.Regressors = spread(rng, s.Values, e.Norm)
 		l := loss.NewLikelihood(projected, p.G, small, free, 1)
-		l.PenaliseGate(screenRidge)
+		l.PenaliseGate(ScreenRidge)
 		l.ReuseCurvature()
 		r, err := optim.EM(ctx, l, l.Theta(small), optim.Settings{Iterations: 60, Tolerance: 1e-4})
 		if err != nil {

@@ -186,7 +186,7 @@ func TestMomentsStart(t *testing.T) {
 		}
 		free := loss.Free{Gating: true, Sigma: true, GateColumns: p.Shape.Gate}
 		l := loss.NewLikelihood(part, p.G, q, free, 1)
-		l.PenaliseGate(screenRidge)
+		l.PenaliseGate(ScreenRidge)
 		grad := make([]float64, l.Dim())
 		value, err := l.Grad(t.Context(), grad, l.Theta(q))
 		if err != nil || floats.Norm(grad, 2) > 1e-6 { // Newton's last step leaves less

@@ -17,6 +17,7 @@ type Step struct {
 type Steps struct {
 	Refined []Step // when the candidates have been refined
 	Last    []Step // after these, and of every better optimum that is found later
+	Places  Places // looked at where the search might end
 }
 
 // Gain is what a step has gained.
@@ -33,11 +34,11 @@ const (
 	atSurvey     Occasion = 1 // after a late survey
 )
 
-// ofSpare is when an expert that hardly counts has been placed anew, after so many others.
-func ofSpare(number int) Occasion { return Occasion(4*number + 2) }
+// OfSpare is when an expert that hardly counts has been placed anew, after so many others.
+func OfSpare(number int) Occasion { return Occasion(4*number + 2) }
 
-// besideFit is when a better optimum came of a fit of so many experts.
-func besideFit(k int) Occasion { return Occasion(4*k + 3) }
+// BesideFit is when a better optimum came of a fit of so many experts.
+func BesideFit(k int) Occasion { return Occasion(4*k + 3) }
 
 // Make makes steps from the best, and records in it what they have gained.
 func Make(ctx context.Context, t *Task, steps []Step, best *Candidate, when Occasion) (*Candidate, error) {

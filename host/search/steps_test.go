@@ -51,7 +51,7 @@ func TestMake(t *testing.T) {
 func TestOccasions(t *testing.T) {
 	seen := map[Occasion]bool{atRefinement: true, atSurvey: true}
 	for i := range 100 {
-		for _, o := range []Occasion{ofSpare(i), besideFit(i)} {
+		for _, o := range []Occasion{OfSpare(i), BesideFit(i)} {
 			if o < 0 || seen[o] {
 				t.Errorf("%d is another's", o)
 			}

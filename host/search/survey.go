@@ -106,8 +106,8 @@ func (s *Survey) Unseen() float64 {
 	return min(1, float64(singles)/float64(max(s.Starts, 1)))
 }
 
-// conclusive says whether starts, at least so many, have met the best often enough and leave little unseen.
-func (s *Survey) conclusive(least int) bool {
+// Conclusive says whether starts, at least so many, have met the best often enough and leave little unseen.
+func (s *Survey) Conclusive(least int) bool {
 	return s.Starts >= least && s.Met >= leastMet && s.Unseen() <= mostUnseen
 }
 
@@ -194,7 +194,7 @@ func (s *surveyor) make(ctx context.Context, e *moment.Evidence) (_ *Survey, err
 	if err := s.soften(ctx); err != nil {
 		return nil, err
 	}
-	s.count(s.pool, s.problem.N())
+	s.Count(s.pool, s.problem.N())
 	s.Survey.pool = slices.Clone(s.pool)
 	for i, c := range s.pool { // those that are refined change
 		if slices.Contains(s.Best, c) {
@@ -272,7 +272,7 @@ func (s *surveyor) start(ctx context.Context) error {
 				}
 			}
 		}
-		s.count(s.pool, s.problem.N())
+		s.Count(s.pool, s.problem.N())
 	}
 	return nil
 }
@@ -285,7 +285,7 @@ func (s *surveyor) enough() bool {
 			return false
 		}
 	}
-	return s.conclusive(least)
+	return s.Conclusive(least)
 }
 
 // patience is how many moves without a gain end the survey.
@@ -339,17 +339,17 @@ func (s *surveyor) run(ctx context.Context, wave []*Candidate) error {
 	}
 	s.runs += len(wave)
 	for _, c := range wave {
-		s.work += costOf(s.problem, c)
+		s.work += CostOf(s.problem, c)
 		if !c.Failed() && !c.Degenerate && c.Run.Status != optim.Stopped {
 			s.pool = append(s.pool, c)
 		}
 	}
-	slices.SortStableFunc(s.pool, compare)
+	slices.SortStableFunc(s.pool, Compare)
 	return nil
 }
 
-// costOf is the work that a run of EM on all rows was.
-func costOf(p *problem.Problem, c *Candidate) float64 {
+// CostOf is the work that a run of EM on all rows was.
+func CostOf(p *problem.Problem, c *Candidate) float64 {
 	return float64(c.Run.Iterations) * (price(p)*float64(p.Size()) + iterationWork)
 }
 
@@ -433,8 +433,8 @@ func (s *surveyor) climb(ctx context.Context, c *Candidate, q *model.Params, gai
 	return c.MarkDegenerate(ctx, l)
 }
 
-// count counts the optima at which starts have ended, of a sorted pool on n rows.
-func (s *Survey) count(pool []*Candidate, n int) {
+// Count counts the optima at which starts have ended, of a sorted pool on n rows.
+func (s *Survey) Count(pool []*Candidate, n int) {
 	s.Optima, s.Singles, s.Met = 0, 0, 0
 	tolerance := SameOptimum(n)
 	for i := 0; i < len(pool); {
@@ -493,7 +493,7 @@ func (s *surveyor) refine(ctx context.Context) error {
 	if err != nil || len(s.Best) == 0 {
 		return err
 	}
-	slices.SortStableFunc(s.Best, compare)
+	slices.SortStableFunc(s.Best, Compare)
 	if released := *s.Best[0]; released.Groups != nil {
 		released.Groups = nil
 		if err := t.release(ctx, &released, s.problem.Shape.Free()); err != nil {

@@ -46,7 +46,7 @@ func TestSurveyIsTheSame(t *testing.T) {
 		t.Errorf("%+v", first)
 	}
 	for _, c := range first.Best[1:] {
-		if compare(c, first.Best[0]) < 0 {
+		if Compare(c, first.Best[0]) < 0 {
 			t.Errorf("an optimum at %v before one at %v", first.Best[0].Run.Value, c.Run.Value)
 		}
 	}
@@ -96,7 +96,7 @@ func TestSurveyCounts(t *testing.T) {
 			}
 			s.pool = append(s.pool, one)
 		}
-		s.count(s.pool, p.N())
+		s.Count(s.pool, p.N())
 		if s.Optima != c.optima || s.Singles != c.singles || s.Met != c.met || math.Abs(s.Unseen()-c.unseen) > 1e-12 {
 			t.Errorf("%v: %+v, unseen %v, want %+v", c.below, s.Survey, s.Unseen(), c)
 		}
@@ -352,7 +352,7 @@ func TestEnough(t *testing.T) {
 			t.Errorf("%+v: enough %v", c, got)
 		}
 	}
-	if got, want := costOf(p, &Candidate{Run: &optim.Result{Iterations: 7}}), 7*(10_000*float64(p.Shape.Parameters())+2048); got != want {
+	if got, want := CostOf(p, &Candidate{Run: &optim.Result{Iterations: 7}}), 7*(10_000*float64(p.Shape.Parameters())+2048); got != want {
 		t.Errorf("seven iterations cost %v, want %v", got, want)
 	}
 }
@@ -626,7 +626,7 @@ func TestSoftStarts(t *testing.T) {
 		work := 0.0
 		for _, c := range s.pool {
 			if c.Run != run {
-				work += costOf(s.problem, c)
+				work += CostOf(s.problem, c)
 			}
 		}
 		return s, work
@@ -636,7 +636,7 @@ func TestSoftStarts(t *testing.T) {
 	}
 	one, work := surveyed(1e9, 1)
 	// One or two of eight may end degenerate, and count for nothing.
-	if one.Starts < 1+surveyWave/2 || one.Starts > 1+surveyWave || len(one.pool) != one.Starts || len(one.Best) == 0 || !slices.IsSortedFunc(one.pool, compare) {
+	if one.Starts < 1+surveyWave/2 || one.Starts > 1+surveyWave || len(one.pool) != one.Starts || len(one.Best) == 0 || !slices.IsSortedFunc(one.pool, Compare) {
 		t.Errorf("%d starts of one wave, %d in the pool", one.Starts, len(one.pool))
 	}
 	if two, _ := surveyed(1e9, 0.5*work); two.Starts <= 1+surveyWave || two.Starts > 1+2*surveyWave {
@@ -807,7 +807,7 @@ func TestRefineOptima(t *testing.T) {
 		}
 		behind.Degenerate = true
 		s.Best = []*Candidate{&behind, c}
-		if err := s.refine(t.Context()); err != nil || !slices.IsSortedFunc(s.Best, compare) {
+		if err := s.refine(t.Context()); err != nil || !slices.IsSortedFunc(s.Best, Compare) {
 			t.Errorf("not sorted: %v", err)
 		}
 	}

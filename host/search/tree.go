@@ -80,7 +80,7 @@ func Splits(p *problem.Problem, e *moment.Evidence, part model.Rows) Start {
 		}
 		for {
 			l := loss.NewLikelihood(part, someOf(p.G.Activation, come[:q.K]), q, p.Shape.Free(), 1)
-			l.PenaliseGate(screenRidge)
+			l.PenaliseGate(ScreenRidge)
 			r, err := approach(ctx, l, l.Theta(q), nil)
 			if err != nil {
 				return nil, err
@@ -120,7 +120,7 @@ func grown(p *model.Params, s *loss.Structure, shape problem.Shape) *model.Param
 	}
 	copy(q.Gating, p.Gating)
 	copy(q.GatingIntercepts, p.GatingIntercepts)
-	m.halve(q, p.Clone(), s)
+	Halve(q, p.Clone(), s, m.split, m.drop)
 	q.ShareGate(m.drop, m.split)
 	return q
 }
@@ -249,7 +249,7 @@ func (c change) make(ctx context.Context, p *problem.Problem, rows model.Rows, q
 	if c.exchange {
 		c.swap(out)
 	} else {
-		c.halve(out, q, s)
+		Halve(out, q, s, c.split, c.drop)
 	}
 	return arrange.Settled(ctx, p, rows, out, c.rescore)
 }

@@ -37,7 +37,7 @@ func (t *VectorTask) Parameters() int { return loss.VectorDim(t.blank(), t.one()
 // likelihood is that of rows, with the ridge of the screening.
 func (t *VectorTask) likelihood(rows model.Rows, p *model.VectorParams, workers int) *loss.Vector {
 	l := loss.NewVector(rows, t.one().G, p, t.one().Shape.Free(), workers)
-	l.PenaliseGate(screenRidge)
+	l.PenaliseGate(ScreenRidge)
 	return l
 }
 
@@ -232,12 +232,12 @@ func columnsOf(data *model.Data, m int) []*model.Data {
 func (t *VectorTask) release(ctx context.Context, c *Candidate) error {
 	n := t.one().N()
 	l := t.likelihood(t.Rows, c.Vector, t.one().Threads)
-	for tau := screenRidge; ; tau /= 10 {
+	for tau := ScreenRidge; ; tau /= 10 {
 		if err := c.climbWith(ctx, ofSeveral{l}, tau, n); err != nil {
 			return err
 		}
 		cost := l.Penalty(nil, c.Run.X)
-		if cost > slack && (tau < screenRidge || cost > heldBack) {
+		if cost > slack && (tau < ScreenRidge || cost > heldBack) {
 			continue
 		}
 		free := *c

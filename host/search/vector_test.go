@@ -526,11 +526,11 @@ func TestVectorRefine(t *testing.T) {
 				coordinate.RegressorIntercepts[0], coordinate.RegressorIntercepts[1] = 0.1, 0
 			}
 		}
-		c := task.climbed(t, q, part, screenRidge)
+		c := task.climbed(t, q, part, ScreenRidge)
 		c.Contended = true
 		all = append(all, c)
 	}
-	slices.SortStableFunc(all, compare)
+	slices.SortStableFunc(all, Compare)
 	kept := []Candidate{*all[0], *all[1]}
 	var told []int
 	task.Refining = func(done, total int) { told = append(told, done, total) }

@@ -190,3 +190,19 @@ func Normal(rng *rand.Rand, n int) []float64 {
 	}
 	return v
 }
+
+// Anywhere is random parameters of the shape of p.
+func Anywhere(p *problem.Problem, rng *rand.Rand) *model.Params {
+	q := p.Shape.Blank(1)
+	for _, v := range [][]float64{q.Regressors, q.RegressorIntercepts, q.Gating, q.GatingIntercepts} {
+		for i := range v {
+			v[i] = rng.NormFloat64()
+		}
+	}
+	for _, v := range append(q.Own, q.Sigma) {
+		for i := range v {
+			v[i] *= math.Exp(rng.NormFloat64() / 4)
+		}
+	}
+	return p.Shape.Adopt(q)
+}

@@ -4,6 +4,7 @@ package steps
 import (
 	"github.com/gatedlearning/moe/host/search"
 	"github.com/gatedlearning/moe/host/search/rare"
+	"github.com/gatedlearning/moe/host/search/vacancy"
 )
 
 // All are the steps of a fit.
@@ -11,5 +12,6 @@ func All() search.Steps {
 	return search.Steps{
 		Refined: []search.Step{search.OtherStarts(), search.SplitMerge(), search.Reheating(), search.RowExchange()},
 		Last:    []search.Step{search.Perturbation(), rare.Places(), search.Polish()},
+		Places:  vacancy.Places(),
 	}
 }

@@ -1,32 +1,19 @@
-package search
+package vacancy
 
 import (
 	"cmp"
 	"context"
 	"math"
-	"math/rand/v2"
 	"slices"
 
 	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/host/search"
 	"github.com/gatedlearning/moe/host/search/partition"
 	"github.com/gatedlearning/moe/internal/stream"
 )
-
-// Neighbour is a fit of one expert less or more, from which a search begins too.
-type Neighbour struct {
-	Params *model.Params // in the units of the problem
-	Value  float64       // the mean negative log-likelihood
-}
-
-// Begun says that a best came of a neighbour.
-type Begun struct {
-	From int     // the neighbour's experts
-	By   string  // ByJoin, BySplit, ByLoss or ByMerge
-	Gain float64 // of log-likelihood, over what was found without it
-}
 
 // Moves from a neighbour.
 const (
@@ -51,7 +38,7 @@ const (
 // NeighboursHelp says whether fits of one expert less or more are places to begin: under one gate, where g is
 // that of all experts, none is always 0, and σ is estimated.
 func NeighboursHelp(p *problem.Problem) bool {
-	return OneGate(p) && p.Shape.Kinds == nil && p.Shape.Output == nil && !p.Shape.Zero && p.Shape.Sigma == 0
+	return search.OneGate(p) && p.Shape.Kinds == nil && p.Shape.Output == nil && !p.Shape.Zero && p.Shape.Sigma == 0
 }
 
 // Nested says whether a mixture of k experts is one of k + 1 too: two of these are then the same expert, between which
@@ -60,18 +47,19 @@ func Nested(p *problem.Problem) bool { return p.Shape.GateIntercept && Neighbour
 
 // Beat looks for a better maximum than best, from neighbours of p, and returns it with what it came of; nil where there
 // is none. The steps are made of what beats it.
-func Beat(ctx context.Context, p *problem.Problem, best Neighbour, from []Neighbour,
-	steps Steps) (*Candidate, *Begun, error) {
-	part, err := ScreeningPart(ctx, p)
+func Beat(ctx context.Context, p *problem.Problem, best search.Neighbour, from []search.Neighbour,
+	steps search.Steps) (*search.Candidate, *search.Begun, error) {
+	part, err := search.ScreeningPart(ctx, p)
 	if err != nil {
 		return nil, nil, err
 	}
-	c := &Candidate{Params: best.Params, Rows: p.N(), Run: &optim.Result{Value: best.Value, Status: optim.Converged}}
-	return visitor{&Task{Problem: p, Part: part, Starts: DefaultStarts, Steps: steps}}.visit(ctx, c, from)
+	run := &optim.Result{Value: best.Value, Status: optim.Converged}
+	c := &search.Candidate{Params: best.Params, Rows: p.N(), Run: run}
+	return visitor{&search.Task{Problem: p, Part: part, Starts: search.DefaultStarts, Steps: steps}}.visit(ctx, c, from)
 }
 
 // visitor begins a search from neighbours.
-type visitor struct{ *Task }
+type visitor struct{ *search.Task }
 
 // beginning is where a candidate begins that comes of a neighbour.
 type beginning struct {
@@ -81,8 +69,8 @@ type beginning struct {
 
 // visit begins from neighbours: on the part, of which the best go on to all rows. It returns the best of what beats
 // best, nil where nothing does, and what that came of.
-func (t visitor) visit(ctx context.Context, best *Candidate,
-	from []Neighbour) (found *Candidate, begun *Begun, err error) {
+func (t visitor) visit(ctx context.Context, best *search.Candidate,
+	from []search.Neighbour) (found *search.Candidate, begun *search.Begun, err error) {
 	p := t.Problem
 	if !NeighboursHelp(p) || best.Failed() {
 		return nil, nil, nil
@@ -103,19 +91,19 @@ func (t visitor) visit(ctx context.Context, best *Candidate,
 			}
 		}
 		if top != nil {
-			best, found, begun = top, top, &Begun{From: n.Params.K, By: by}
+			best, found, begun = top, top, &search.Begun{From: n.Params.K, By: by}
 		}
 	}
 	if found == nil {
 		return nil, nil, nil
 	}
-	if err := t.thaw(ctx, found); err != nil {
+	if found, err = search.Reheating().Try(ctx, t.Task, found, 0); err != nil {
 		return nil, nil, err
 	}
-	if err := t.exchange(ctx, found, stream.New(p.Seed, stream.NeighbourExchange, begun.From)); err != nil {
+	if err := t.Task.Exchange(ctx, found, stream.New(p.Seed, stream.NeighbourExchange, begun.From)); err != nil {
 		return nil, nil, err
 	}
-	if found, err = Make(ctx, t.Task, t.Steps.Last, found, besideFit(begun.From)); err != nil {
+	if found, err = search.Make(ctx, t.Task, t.Steps.Last, found, search.BesideFit(begun.From)); err != nil {
 		return nil, nil, err
 	}
 	begun.Gain = (was - found.Run.Value) * p.Weights.Total
@@ -208,7 +196,7 @@ func halved(shape problem.Shape, q *model.Params, i int, s *loss.Structure, apar
 	shifted.RSS[i] *= apart * apart
 	from := beside(shape, q)
 	out := from.Clone()
-	move{drop: 0, split: i}.halve(out, from, shifted)
+	search.Halve(out, from, shifted, i, 0)
 	out.ShareGate(0, i)
 	if v := out.GatingIntercepts; v != nil {
 		for e := range v {
@@ -225,34 +213,31 @@ func halved(shape problem.Shape, q *model.Params, i int, s *loss.Structure, apar
 
 // rise takes beginnings to maxima on the part, the best distinct of these to all rows, and returns the best that beats
 // best; nil where none does.
-func (t visitor) rise(ctx context.Context, best *Candidate, from []beginning) (*Candidate, string, error) {
-	all, by := candidatesOf(from)
-	err := Each(ctx, t.Problem, all, func(ctx context.Context, c *Candidate) error {
-		return t.begin(ctx, c, nil, math.Inf(1))
-	})
+func (t visitor) rise(ctx context.Context, best *search.Candidate,
+	from []beginning) (top *search.Candidate, by string, err error) {
+	moves := map[*search.Candidate]string{}
+	var all []*search.Candidate
+	for _, b := range from {
+		c := &search.Candidate{Kind: search.KindNeighbour, Params: b.at}
+		all, moves[c] = append(all, c), b.by
+	}
+	risen, err := t.Rise(ctx, all, mostNeighbours)
 	if err != nil {
 		return nil, "", err
 	}
-	on := bestOf(all, math.Inf(1))
-	err = Each(ctx, t.Problem, all, func(ctx context.Context, c *Candidate) error {
-		return t.complete(ctx, c, on)
-	})
-	if err != nil {
-		return nil, "", err
+	for _, c := range risen {
+		if !c.Failed() && c.Run.Status == optim.Converged && c.Beats(best, t.Problem.N()) {
+			best, top = c, c
+		}
 	}
-	slices.SortStableFunc(all, compare)
-	part, _ := t.Part.Dims()
-	all = slices.DeleteFunc(distinct(all, part, mostNeighbours, sameOptimum),
-		func(c *Candidate) bool { return c.Failed() || c.Run.Value > all[0].Run.Value+contenderGap })
-	top, err := t.bestFrom(ctx, best, all)
-	return top, by[top], err
+	return top, moves[top], nil
 }
 
 // contain climbs on all rows, without a ridge from the first step on, from where an expert joins a neighbour and from
 // where one of its is nearly two: what begins above a likelihood, or as near to it as rounding, ends above it. The
 // first that is above the neighbour is taken; else the best that is above best, nil where none is.
-func (t visitor) contain(ctx context.Context, best *Candidate, n Neighbour,
-	from []beginning) (top *Candidate, by string, err error) {
+func (t visitor) contain(ctx context.Context, best *search.Candidate, n search.Neighbour,
+	from []beginning) (top *search.Candidate, by string, err error) {
 	p := t.Problem
 	s, err := t.structure(ctx, n.Params)
 	if err != nil {
@@ -264,14 +249,14 @@ func (t visitor) contain(ctx context.Context, best *Candidate, n Neighbour,
 	}
 	l := loss.NewLikelihood(p.Rows, p.G, p.Shape.Blank(1), p.Shape.Free(), p.Threads)
 	for _, b := range from {
-		c, err := t.climbFrom(ctx, l, KindNeighbour, b.at)
+		c, err := t.ClimbFrom(ctx, l, search.KindNeighbour, b.at)
 		if err != nil {
 			return nil, "", err
 		}
 		if c == nil {
 			continue
 		}
-		if c.Run.Status == optim.Converged && compare(c, best) < 0 {
+		if c.Run.Status == optim.Converged && search.Compare(c, best) < 0 {
 			best, top, by = c, c, b.by
 		}
 		if top != nil && top.Run.Value <= n.Value {
@@ -279,47 +264,4 @@ func (t visitor) contain(ctx context.Context, best *Candidate, n Neighbour,
 		}
 	}
 	return top, by, nil
-}
-
-// climbFrom is the candidate of a kind that begins at q, taken to a maximum on all rows, whose likelihood is l, without
-// a ridge from the first step on; nil where it fails.
-func (t visitor) climbFrom(ctx context.Context, l *loss.Likelihood, kind string, q *model.Params) (*Candidate, error) {
-	c := &Candidate{Kind: kind, Rows: t.Problem.N()}
-	l.PenaliseGate(0) // which forgets the curvature
-	var err error
-	if c.Run, err = approach(ctx, l, l.Theta(q), nil); err != nil || c.Failed() {
-		return nil, err
-	}
-	c.Params = l.Params(c.Run.X)
-	return c, t.carry(ctx, c)
-}
-
-// carry takes a candidate to a maximum on all rows.
-func (t visitor) carry(ctx context.Context, c *Candidate) error {
-	if hardenable(t.Problem) {
-		return t.anneal(ctx, c, t.Problem.Shape.Free())
-	}
-	return t.release(ctx, c, t.Problem.Shape.Free())
-}
-
-// candidatesOf are candidates that begin there, and by which move each came.
-func candidatesOf(from []beginning) (all []*Candidate, by map[*Candidate]string) {
-	by = map[*Candidate]string{}
-	for _, b := range from {
-		c := &Candidate{Kind: KindNeighbour,
-			draw: func(context.Context, *rand.Rand) (*model.Params, error) { return b.at, nil }}
-		all, by[c] = append(all, c), b.by
-	}
-	return all, by
-}
-
-// bestFrom takes candidates to all rows, and returns the best of those that then beat best; nil where none does.
-func (t visitor) bestFrom(ctx context.Context, best *Candidate, all []*Candidate) (top *Candidate, err error) {
-	err = Each(ctx, t.Problem, all, func(ctx context.Context, c *Candidate) error { return t.carry(ctx, c) })
-	for _, c := range all {
-		if err == nil && !c.Failed() && c.Run.Status == optim.Converged && c.beats(best, t.Problem.N()) {
-			best, top = c, c
-		}
-	}
-	return top, err
 }

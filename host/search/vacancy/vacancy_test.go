@@ -1,4 +1,4 @@
-package search
+package vacancy
 
 import (
 	"math"
@@ -14,7 +14,9 @@ import (
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/host/sample"
+	"github.com/gatedlearning/moe/host/search"
 	"github.com/gatedlearning/moe/host/search/partition"
+	"github.com/gatedlearning/moe/host/search/searchtest"
 	"github.com/gatedlearning/moe/plugins/exp"
 	"github.com/gatedlearning/moe/plugins/identity"
 	"github.com/gatedlearning/moe/plugins/relu"
@@ -23,20 +25,26 @@ import (
 	"github.com/gatedlearning/moe/sdk"
 )
 
-// anywhere is random parameters of the shape of p.
-func anywhere(p *problem.Problem, rng *rand.Rand) *model.Params {
-	q := p.Shape.Blank(1)
-	for _, v := range [][]float64{q.Regressors, q.RegressorIntercepts, q.Gating, q.GatingIntercepts} {
-		for i := range v {
-			v[i] = rng.NormFloat64()
-		}
+// coreSteps are the steps of the search itself.
+func coreSteps() search.Steps {
+	return search.Steps{
+		Refined: []search.Step{search.OtherStarts(), search.SplitMerge(), search.Reheating(), search.RowExchange()},
+		Last:    []search.Step{search.Perturbation(), search.Polish()},
 	}
-	for _, v := range append(q.Own, q.Sigma) {
-		for i := range v {
-			v[i] *= math.Exp(rng.NormFloat64() / 4)
-		}
+}
+
+// climbed is the maximum that q leads to.
+func climbed(t testing.TB, p *problem.Problem, rows model.Rows, q *model.Params) *optim.Result {
+	t.Helper()
+	l := searchtest.Likelihood(p, rows)
+	r, err := search.Climb(t.Context(), l, l.Theta(q), nil)
+	if err != nil {
+		t.Fatal(err)
 	}
-	return p.Shape.Adopt(q)
+	if r.Status != optim.Converged {
+		t.Fatalf("a climb ended with status %v", r.Status)
+	}
+	return r
 }
 
 // vacant are problems of three experts of several shapes, and random mixtures of two.
@@ -50,9 +58,9 @@ func vacant(t *testing.T, each func(name string, p *problem.Problem, two *model.
 	for name, r := range shapes {
 		for _, f := range []sdk.Family{identity.Family, tanh.Family} {
 			r.K = 3
-			p, _ := drawn(t, f, 3, 5, 600, 0.3, 4, r)
+			p, _ := searchtest.Drawn(t, f, 3, 5, 600, 0.3, 4, r)
 			rng := rand.New(rand.NewPCG(9, 9))
-			q := anywhere(p.With(2), rng)
+			q := searchtest.Anywhere(p.With(2), rng)
 			if len(q.Sigma) == 1 {
 				q.Sigma[0] = 0.7
 			}
@@ -70,7 +78,7 @@ func vacant(t *testing.T, each func(name string, p *problem.Problem, two *model.
 		{"binomial", sigmoid.Family, problem.Request{Intercepts: problem.GateIntercepts}},
 		{"student-t", tanh.Family, problem.Request{Noise: problem.PerExpert{}, Intercepts: problem.BothIntercepts}},
 	} {
-		cfg := sample.Config{Activation: activation(t, c.act), K: 3, D: 4, N: 600, Sigma: 1.5, Family: c.family, Design: sample.Random, Seed: 6}
+		cfg := sample.Config{Activation: searchtest.Activation(t, c.act), K: 3, D: 4, N: 600, Sigma: 1.5, Family: c.family, Design: sample.Random, Seed: 6}
 		if c.family == "binomial" {
 			cfg.Trials = 5
 		}
@@ -85,9 +93,9 @@ func vacant(t *testing.T, each func(name string, p *problem.Problem, two *model.
 			t.Fatal(err)
 		}
 		c.r.K, c.r.Family = 3, c.family
-		p := load(t, s, activation(t, c.act), c.r)
+		p := searchtest.Load(t, s, searchtest.Activation(t, c.act), c.r)
 		rng := rand.New(rand.NewPCG(9, 9))
-		each(c.family, p, anywhere(p.With(2), rng), rng)
+		each(c.family, p, searchtest.Anywhere(p.With(2), rng), rng)
 	}
 }
 
@@ -139,8 +147,8 @@ func logLikelihood(t *testing.T, p *problem.Problem, q *model.Params) float64 {
 // TestLeaveOut: without an expert the others have their odds against each other, and what the log-likelihood
 // loses is what losses says.
 func TestLeaveOut(t *testing.T) {
-	p, _ := drawn(t, identity.Family, 3, 5, 600, 0.3, 4, problem.Request{K: 3, Intercepts: problem.BothIntercepts, Noise: problem.PerExpert{}})
-	q := anywhere(p, rand.New(rand.NewPCG(3, 3)))
+	p, _ := searchtest.Drawn(t, identity.Family, 3, 5, 600, 0.3, 4, problem.Request{K: 3, Intercepts: problem.BothIntercepts, Noise: problem.PerExpert{}})
+	q := searchtest.Anywhere(p, rand.New(rand.NewPCG(3, 3)))
 	all, err := losses(t.Context(), p, q)
 	if err != nil {
 		t.Fatal(err)
@@ -171,7 +179,7 @@ func threeLines(t *testing.T, f sdk.Family) (p *problem.Problem, lines [][]float
 	rng := rand.New(rand.NewPCG(5, 5))
 	x, y := mat.NewDense(n, 2, nil), make([]float64, n)
 	lines = [][]float64{{1, 0.3, 0.2}, {-0.5, 1, 1}, {0.2, -1, 2}} // and an intercept
-	g := activation(t, f)
+	g := searchtest.Activation(t, f)
 	for r := range y {
 		u, v := rng.NormFloat64(), rng.NormFloat64()
 		x.SetRow(r, []float64{u, v})
@@ -185,7 +193,7 @@ func threeLines(t *testing.T, f sdk.Family) (p *problem.Problem, lines [][]float
 		}
 		y[r] = z[0] + sigma*rng.NormFloat64()
 	}
-	p = load(t, dataset.Matrix(x, y), g, problem.Request{K: 3, Intercepts: problem.BothIntercepts})
+	p = searchtest.Load(t, dataset.Matrix(x, y), g, problem.Request{K: 3, Intercepts: problem.BothIntercepts})
 	two = p.With(2).Shape.Blank(sigma)
 	for i := range 2 {
 		copy(two.Regressor(i), lines[i][:2])
@@ -233,7 +241,7 @@ func TestJoiner(t *testing.T) {
 func TestPlaceSpares(t *testing.T) {
 	p, lines, two := threeLines(t, identity.Family)
 	pair := p.With(2)
-	two = likelihood(pair, pair.Rows).Params(climbed(t, pair, pair.Rows, two).X)
+	two = searchtest.Likelihood(pair, pair.Rows).Params(climbed(t, pair, pair.Rows, two).X)
 	v := &vacancy{problem: p, mixture: two, experts: []int{0, 1, 2}, gate: []int{0, 1, 2}}
 	idle := v.with(&joiner{a: []float64{3, 3, 0}, w: []float64{0, 0, -30}, own: []float64{1}})
 	truth := p.Shape.Blank(0.2)
@@ -245,32 +253,32 @@ func TestPlaceSpares(t *testing.T) {
 	copy(truth.Gate(1), []float64{-6, 0})
 	truth.GatingIntercepts[0], truth.GatingIntercepts[1] = 5, 5
 	want := climbed(t, p, p.Rows, p.Units.Into(truth)).Value
-	l := likelihood(p, p.Rows)
+	l := searchtest.Likelihood(p, p.Rows)
 	at, err := l.Value(t.Context(), l.Theta(idle))
 	if err != nil {
 		t.Fatal(err)
 	}
-	best := &Candidate{Params: idle, Run: ended(at, optim.Converged, false).Run, Rows: p.N()}
-	spared := func() spareExperts {
+	best := &search.Candidate{Params: idle, Run: &optim.Result{Value: at, Status: optim.Converged}, Rows: p.N()}
+	spared := func() search.Missed {
 		m, err := spares(t.Context(), p, best.Params)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return m
 	}
-	if m := spared(); len(m.which) != 1 || m.which[0] != 0 || m.least != 0 {
-		t.Fatalf("spare are %v, the least missed is %d", m.which, m.least)
+	if m := spared(); len(m.Spare) != 1 || m.Spare[0] != 0 || m.Least != 0 {
+		t.Fatalf("spare are %v, the least missed is %d", m.Spare, m.Least)
 	}
-	seen, err := placeSpares(t.Context(), &Task{Steps: coreSteps(), Problem: p, Starts: DefaultStarts}, best, spared(), false, 0)
+	seen, err := placeSpares(t.Context(), &search.Task{Steps: coreSteps(), Problem: p, Starts: search.DefaultStarts}, best, spared(), false, 0)
 	if err != nil || seen != nil {
 		t.Errorf("where no expert is spare: %+v, %v", seen, err)
 	}
-	if best.Run.Value > want+SameOptimum(p.N()) || best.Run.Status != optim.Converged {
+	if best.Run.Value > want+search.SameOptimum(p.N()) || best.Run.Status != optim.Converged {
 		t.Errorf("mean negative log-likelihood %.6f, from the truth %.6f", best.Run.Value, want)
 	}
 	// Where a test fails the one that is missed least is placed anew all the same, and meets the best again.
-	seen, err = placeSpares(t.Context(), &Task{Steps: coreSteps(), Problem: p, Starts: DefaultStarts}, best, spared(), true, 0)
-	if err != nil || seen == nil || seen.Experts != 0 || seen.Met < leastMet || seen.unseen() > mostUnseen {
+	seen, err = placeSpares(t.Context(), &search.Task{Steps: coreSteps(), Problem: p, Starts: search.DefaultStarts}, best, spared(), true, 0)
+	if err != nil || seen == nil || seen.Experts != 0 || seen.Met < 3 || seen.Unseen() > 0.05 {
 		t.Errorf("placed anew: %+v, %v", seen, err)
 	}
 }

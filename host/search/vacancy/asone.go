@@ -1,4 +1,4 @@
-package search
+package vacancy
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/host/search"
 )
 
 const (
@@ -55,7 +56,7 @@ func Doubtful(ctx context.Context, p *problem.Problem, q *model.Params, pairs []
 	for _, pair := range pairs {
 		d, first := Doubt{Experts: pair}, false
 		for _, i := range pair {
-			if slices.Contains(missed.which, i) && seen[i] < doubtfulPairs {
+			if slices.Contains(missed.Spare, i) && seen[i] < doubtfulPairs {
 				d.Spare = append(d.Spare, i)
 			}
 			first = first || seen[i] == 0
@@ -84,7 +85,7 @@ func AsOne(ctx context.Context, p *problem.Problem, q *model.Params, i, j int) (
 	at := func(p *problem.Problem, q *model.Params, climb bool) (value, bic float64, err error) {
 		l := loss.NewLikelihood(p.Rows, p.G, q, p.Shape.Estimated(), p.Threads)
 		if climb {
-			run, err := Climb(ctx, l, l.Theta(q), nil)
+			run, err := search.Climb(ctx, l, l.Theta(q), nil)
 			if err != nil {
 				return 0, 0, err
 			}

@@ -1,4 +1,4 @@
-package search
+package vacancy
 
 import (
 	"math"
@@ -12,14 +12,16 @@ import (
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/host/search"
 	"github.com/gatedlearning/moe/host/search/partition"
+	"github.com/gatedlearning/moe/host/search/searchtest"
 	"github.com/gatedlearning/moe/plugins/identity"
 )
 
 // TestOccupant: an expert as one that joins the others is where it was.
 func TestOccupant(t *testing.T) {
 	vacant(t, func(name string, p *problem.Problem, _ *model.Params, rng *rand.Rand) {
-		q := anywhere(p, rng)
+		q := searchtest.Anywhere(p, rng)
 		rows, err := partition.New(t.Context(), p, p.Rows)
 		if err != nil {
 			t.Fatal(err)
@@ -41,7 +43,7 @@ func TestOccupant(t *testing.T) {
 // its direction gains more, the gate as it is.
 func TestJumpIsTheLikelihood(t *testing.T) {
 	vacant(t, func(name string, p *problem.Problem, _ *model.Params, rng *rand.Rand) {
-		q := anywhere(p, rng)
+		q := searchtest.Anywhere(p, rng)
 		rows, err := partition.New(t.Context(), p, p.Rows)
 		if err != nil {
 			t.Fatal(err)
@@ -101,33 +103,34 @@ func TestLeap(t *testing.T) {
 		}
 		y[r] += 0.3 * rng.NormFloat64()
 	}
-	p := load(t, dataset.Matrix(x, y), activation(t, identity.Family), problem.Request{K: 2, Intercepts: problem.BothIntercepts})
-	through := func(level float64) *Candidate {
+	p := searchtest.Load(t, dataset.Matrix(x, y), searchtest.Activation(t, identity.Family), problem.Request{K: 2, Intercepts: problem.BothIntercepts})
+	through := func(level float64) *search.Candidate {
 		q := p.Shape.Blank(0.3)
 		copy(q.Regressor(0), []float64{1, 0.5})
 		q.RegressorIntercepts[1] = 8
 		q.Regressor(1)[1] = level
 		q.GatingIntercepts[0] = 3
 		q = p.Units.Into(q)
-		c, err := leadsTo(t.Context(), &Task{Problem: p}, q)
+		l := searchtest.Likelihood(p, p.Rows)
+		c, err := (&search.Task{Problem: p}).ClimbFrom(t.Context(), l, search.KindSpare, q)
 		if err != nil || c.Run.Status != optim.Converged {
 			t.Fatal(c.Run.Status, err)
 		}
 		return c
 	}
 	low, high := through(4), through(-3)
-	if !high.beats(low, n) {
+	if !high.Beats(low, n) {
 		t.Fatalf("the optimum to find has %.6f, the other %.6f", high.Run.Value, low.Run.Value)
 	}
 	rows, err := partition.New(t.Context(), p, p.Rows)
 	if err != nil {
 		t.Fatal(err)
 	}
-	gained, err := leap(t.Context(), &Task{Problem: p}, rows, low)
-	if err != nil || !gained || math.Abs(low.Run.Value-high.Run.Value) > slack/n {
+	gained, err := leap(t.Context(), &search.Task{Problem: p}, rows, low)
+	if err != nil || !gained || math.Abs(low.Run.Value-high.Run.Value) > joinGain/n {
 		t.Errorf("leapt %v to %.6f, want %.6f; %v", gained, low.Run.Value, high.Run.Value, err)
 	}
-	if gained, err := leap(t.Context(), &Task{Problem: p}, rows, high); gained || err != nil {
+	if gained, err := leap(t.Context(), &search.Task{Problem: p}, rows, high); gained || err != nil {
 		t.Errorf("leapt from the better optimum too: %v", err)
 	}
 }

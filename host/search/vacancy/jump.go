@@ -1,4 +1,4 @@
-package search
+package vacancy
 
 import (
 	"cmp"
@@ -13,6 +13,7 @@ import (
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/host/search"
 	"github.com/gatedlearning/moe/host/search/partition"
 	"github.com/gatedlearning/moe/internal/kernel"
 )
@@ -60,14 +61,16 @@ const (
 )
 
 // leap takes best to where jumps of its experts lead, and says whether that is anywhere.
-func leap(ctx context.Context, t *Task, rows *partition.Table, best *Candidate) (gained bool, err error) {
+func leap(ctx context.Context, t *search.Task, rows *partition.Table, best *search.Candidate) (gained bool, err error) {
+	p := t.Problem
 	for range mostJumps {
-		q, err := jumped(ctx, t.Problem, rows, best.Params)
+		q, err := jumped(ctx, p, rows, best.Params)
 		if q == nil || err != nil {
 			return gained, err
 		}
-		c, err := leadsTo(ctx, t, q)
-		if err != nil || c.Failed() || c.Run.Status != optim.Converged || !c.beats(best, t.Problem.N()) {
+		l := loss.NewLikelihood(p.Rows, p.G, q, p.Shape.Free(), p.Threads)
+		c, err := t.ClimbFrom(ctx, l, search.KindSpare, q)
+		if c == nil || err != nil || c.Failed() || c.Run.Status != optim.Converged || !c.Beats(best, p.N()) {
 			return gained, err
 		}
 		*best, gained = *c, true
@@ -75,25 +78,10 @@ func leap(ctx context.Context, t *Task, rows *partition.Table, best *Candidate) 
 	return gained, nil
 }
 
-// leadsTo is the maximum on all rows to which q leads.
-func leadsTo(ctx context.Context, t *Task, q *model.Params) (*Candidate, error) {
-	p := t.Problem
-	c := &Candidate{Kind: KindSpare, Params: q, Rows: p.N()}
-	l := loss.NewLikelihood(p.Rows, p.G, q, p.Shape.Free(), p.Threads)
-	run, err := approach(ctx, l, l.Theta(q), nil)
-	if err != nil {
-		return nil, err
-	}
-	if c.Run, c.Params = run, l.Params(run.X); c.Failed() {
-		return c, nil
-	}
-	return c, visitor{t}.carry(ctx, c)
-}
-
 // jumped is q after the jump of one expert that gains most; nil where none gains.
 func jumped(ctx context.Context, p *problem.Problem, rows *partition.Table,
 	q *model.Params) (to *model.Params, err error) {
-	most := slack
+	most := joinGain
 	for i := range q.K {
 		v, err := newVacancy(ctx, p, rows, leaveOut(q, i))
 		if err != nil {

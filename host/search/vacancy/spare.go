@@ -1,4 +1,4 @@
-package search
+package vacancy
 
 import (
 	"cmp"
@@ -13,9 +13,22 @@ import (
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/host/search"
 	"github.com/gatedlearning/moe/host/search/partition"
 	"github.com/gatedlearning/moe/internal/stream"
 )
+
+// Places is how the search of a fit looks for other places of its experts.
+func Places() search.Places {
+	return search.Places{
+		Missed: spares,
+		Place:  placeSpares,
+		Visit: func(ctx context.Context, t *search.Task, best *search.Candidate,
+			from []search.Neighbour) (*search.Candidate, *search.Begun, error) {
+			return visitor{t}.visit(ctx, best, from)
+		},
+	}
+}
 
 // losses returns what the log-likelihood of q would lose were one expert left out and the others stayed as
 // they are,
@@ -83,12 +96,6 @@ func leaveOut(q *model.Params, i int) *model.Params {
 	return out
 }
 
-// Spare is what was seen of the places that experts may take of which the data hardly ask for one: those whose loss
-// would cost the likelihood less than crowdedLoss times what BIC takes for an expert's parameters. Starts were made in
-// each of their places; of them Met ended at the best optimum, and Singles at optima that no other met, in the place
-// where they say least.
-type Spare struct{ Experts, Starts, Optima, Met, Singles int }
-
 const (
 	// crowdedLoss times the parameters of an expert times log n is what its loss costs at most where
 	// it is a spare one. Of fits with k one or two too large it was .00 to .8, of right ones 8 and more.
@@ -105,18 +112,11 @@ const (
 
 // spareable says whether the places of experts are looked for one by one.
 func spareable(p *problem.Problem) bool {
-	return p.Shape.K > 1 && OneGate(p) && p.Shape.Kinds == nil && p.Shape.Output == nil && !p.Shape.Zero
-}
-
-// spareExperts are those of which the data hardly ask for one, those that are missed least first, and the one that is
-// missed least of all.
-type spareExperts struct {
-	which []int
-	least int
+	return p.Shape.K > 1 && search.OneGate(p) && p.Shape.Kinds == nil && p.Shape.Output == nil && !p.Shape.Zero
 }
 
 // spares are those of q; none where their places are not looked for.
-func spares(ctx context.Context, p *problem.Problem, q *model.Params) (m spareExperts, err error) {
+func spares(ctx context.Context, p *problem.Problem, q *model.Params) (m search.Missed, err error) {
 	if !spareable(p) {
 		return m, nil
 	}
@@ -127,11 +127,11 @@ func spares(ctx context.Context, p *problem.Problem, q *model.Params) (m spareEx
 	most := crowdedLoss * ownParameters(p) * math.Log(float64(p.N()))
 	for i, v := range all {
 		if v < most {
-			m.which = append(m.which, i)
+			m.Spare = append(m.Spare, i)
 		}
 	}
-	slices.SortStableFunc(m.which, func(i, j int) int { return cmp.Compare(all[i], all[j]) })
-	m.least = floats.MinIdx(all)
+	slices.SortStableFunc(m.Spare, func(i, j int) int { return cmp.Compare(all[i], all[j]) })
+	m.Least = floats.MinIdx(all)
 	return m, nil
 }
 
@@ -143,8 +143,8 @@ func ownParameters(p *problem.Problem) float64 {
 // placeSpares looks for better places of the spare experts of best, which are those of m, takes it there, and returns
 // what it has seen; nil where there are none. Where a test of the model fails the expert that is missed least is placed
 // anew, spare or not. It was done so many times before.
-func placeSpares(ctx context.Context, t *Task, best *Candidate, m spareExperts, failed bool, before int) (seen *Spare,
-	err error) {
+func placeSpares(ctx context.Context, t *search.Task, best *search.Candidate, m search.Missed, failed bool,
+	before int) (seen *search.Spare, err error) {
 	p := t.Problem
 	if !spareable(p) {
 		return nil, nil
@@ -156,7 +156,7 @@ func placeSpares(ctx context.Context, t *Task, best *Candidate, m spareExperts, 
 				return nil, err
 			}
 		}
-		if len(m.which) == 0 && !failed {
+		if len(m.Spare) == 0 && !failed {
 			return nil, nil
 		}
 		if rows == nil {
@@ -171,26 +171,27 @@ func placeSpares(ctx context.Context, t *Task, best *Candidate, m spareExperts, 
 				return nil, err
 			}
 		}
-		seen = &Spare{Experts: len(m.which)}
-		if !hardenable(p) {
+		seen = &search.Spare{Experts: len(m.Spare)}
+		if !search.Hardenable(p) {
 			return seen, nil
 		}
-		which := m.which
+		which := m.Spare
 		if len(which) == 0 {
-			which = []int{m.least}
+			which = []int{m.Least}
 		}
 		gained := false
 		for at, i := range which {
 			s := &sparing{task: t, rows: rows, best: best, number: (before*spareSweeps+sweep)*p.Shape.K +
-				at, of: map[*joiner]*Candidate{}}
+				at, of: map[*joiner]*search.Candidate{}}
 			if gained, err = s.place(ctx, i); err != nil {
 				return nil, err
 			}
 			if gained {
 				break // experts have other numbers now
 			}
-			if at == 0 || s.survey.Unseen() > seen.unseen() {
-				*seen = Spare{seen.Experts, s.survey.Starts, s.survey.Optima, s.survey.Met, s.survey.Singles}
+			if at == 0 || s.survey.Unseen() > seen.Unseen() {
+				*seen = search.Spare{Experts: seen.Experts, Starts: s.survey.Starts, Optima: s.survey.Optima,
+					Met: s.survey.Met, Singles: s.survey.Singles}
 			}
 		}
 		if !gained {
@@ -200,30 +201,25 @@ func placeSpares(ctx context.Context, t *Task, best *Candidate, m spareExperts, 
 	return seen, nil
 }
 
-// unseen is [Survey.Unseen] of the starts.
-func (s *Spare) unseen() float64 {
-	return (&Survey{Starts: s.Starts, Met: s.Met, Singles: s.Singles}).Unseen()
-}
-
 // sparing places one spare expert anew.
 type sparing struct {
-	task    *Task
+	task    *search.Task
 	rows    *partition.Table
-	best    *Candidate
+	best    *search.Candidate
 	number  int // of the expert, of all that are placed
 	vacancy *vacancy
-	work    float64      // done
-	joined  []*joiner    // where starts ended, best first
-	climbed []*Candidate // what became of distinct ones, best first
-	groups  []group      // of joiners that gain the same, and are taken for the same maximum
-	of      map[*joiner]*Candidate
-	survey  Survey
+	work    float64             // done
+	joined  []*joiner           // where starts ended, best first
+	climbed []*search.Candidate // what became of distinct ones, best first
+	groups  []group             // of joiners that gain the same, and are taken for the same maximum
+	of      map[*joiner]*search.Candidate
+	survey  search.Survey
 }
 
 // group is joiners with this gain, and what became of the first of them.
 type group struct {
 	gain float64
-	to   *Candidate
+	to   *search.Candidate
 }
 
 // place looks for a better place of expert i of the best, and says whether it has found one.
@@ -231,16 +227,16 @@ func (s *sparing) place(ctx context.Context, i int) (gained bool, err error) {
 	p := s.task.Problem
 	from, free := leaveOut(s.best.Params, i), p.With(p.Shape.K-1).Shape.Free()
 	l := loss.NewLikelihood(s.rows.Data, p.G, from, free, p.Threads)
-	l.PenaliseGate(screenRidge)
-	run, err := Climb(ctx, l, l.Theta(from), nil)
+	l.PenaliseGate(search.ScreenRidge)
+	run, err := search.Climb(ctx, l, l.Theta(from), nil)
 	if err != nil {
 		return false, err
 	}
 	if s.vacancy, err = newVacancy(ctx, p, s.rows, l.Params(run.X)); err != nil {
 		return false, err
 	}
-	for s.survey.Starts < mostJoiners && s.work < budget(spareWork, s.task.Starts) &&
-		!s.survey.conclusive(leastJoiners) {
+	for s.survey.Starts < mostJoiners && s.work < spareWork*float64(s.task.Starts)/search.DefaultStarts &&
+		!s.survey.Conclusive(leastJoiners) {
 		if err := s.wave(ctx); err != nil {
 			return false, err
 		}
@@ -254,18 +250,18 @@ func (s *sparing) place(ctx context.Context, i int) (gained bool, err error) {
 	}
 	top := s.climbed[0]
 	if top.Run.Status != optim.Converged {
-		if err := s.task.finishSmooth(ctx, top); err != nil {
+		if top, err = search.Polish().Try(ctx, s.task, top, 0); err != nil {
 			return false, err
 		}
 	}
-	if top.Run.Status == optim.Converged && top.beats(s.best, p.N()) {
-		found, err := Make(ctx, s.task, s.task.Steps.Last, top, ofSpare(s.number))
+	if top.Run.Status == optim.Converged && top.Beats(s.best, p.N()) {
+		found, err := search.Make(ctx, s.task, s.task.Steps.Last, top, search.OfSpare(s.number))
 		if err == nil {
 			*s.best = *found
 		}
 		return true, err
 	}
-	if top.Run.Value > s.best.Run.Value+SameOptimum(p.N()) {
+	if top.Run.Value > s.best.Run.Value+search.SameOptimum(p.N()) {
 		s.survey.Met = 0
 	}
 	return false, nil
@@ -300,34 +296,26 @@ func leastPursued(most float64) float64 { return most - max(pursuedUnits, pursue
 func (s *sparing) pursue(ctx context.Context) error {
 	p := s.task.Problem
 	fresh := s.distinct()
-	best := min(bestOf(s.climbed, math.Inf(1)), s.best.Run.Value)
-	err := Each(ctx, p, fresh, func(ctx context.Context, c *Candidate) (err error) {
+	best := s.best.Run.Value
+	if len(s.climbed) > 0 {
+		best = min(best, s.climbed[0].Run.Value)
+	}
+	err := search.Each(ctx, p, fresh, func(ctx context.Context, c *search.Candidate) error {
 		l := loss.NewLikelihood(s.rows.Data, p.G, c.Params, p.Shape.Free(), 1)
-		if c.Run, err = creep(ctx, l, l.Theta(c.Params), softGain, stepsFor(hardWork, p.Size())); err != nil {
-			return err
-		}
-		c.Params, c.Rows = l.Params(c.Run.X), p.N()
-		if c.Failed() {
-			return nil
-		}
-		if c.Run.Value > best+2*softGap/float64(c.Rows) {
-			c.Run.Status = optim.Stopped
-			return nil
-		}
-		return s.task.anneal(ctx, c, p.Shape.Free())
+		return s.task.Creep(ctx, c, l, best)
 	})
 	for _, c := range fresh {
-		s.work += costOf(p, c)
+		s.work += search.CostOf(p, c)
 		if !c.Failed() && !c.Degenerate && c.Run.Status != optim.Stopped {
 			s.climbed = append(s.climbed, c)
 		}
 	}
-	slices.SortStableFunc(s.climbed, compare)
+	slices.SortStableFunc(s.climbed, search.Compare)
 	return err
 }
 
 // distinct returns candidates for those of the best maxima of joiners that have none.
-func (s *sparing) distinct() (fresh []*Candidate) {
+func (s *sparing) distinct() (fresh []*search.Candidate) {
 	seen, last := 0, math.Inf(1)
 	for _, j := range s.joined {
 		if last-j.gain >= joinApart {
@@ -342,8 +330,8 @@ func (s *sparing) distinct() (fresh []*Candidate) {
 		at := slices.IndexFunc(s.groups, func(g group) bool { return math.Abs(g.gain-j.gain) < joinApart })
 		if at < 0 {
 			at = len(s.groups)
-			s.groups = append(s.groups, group{j.gain, &Candidate{Kind: KindSpare, Params: s.vacancy.with(j)}})
-			fresh = append(fresh, s.groups[at].to)
+			c := &search.Candidate{Kind: search.KindSpare, Params: s.vacancy.with(j)}
+			s.groups, fresh = append(s.groups, group{j.gain, c}), append(fresh, c)
 		}
 		s.of[j] = s.groups[at].to
 	}
@@ -352,12 +340,12 @@ func (s *sparing) distinct() (fresh []*Candidate) {
 
 // count counts the optima where joiners have ended.
 func (s *sparing) count() {
-	var pool []*Candidate
+	var pool []*search.Candidate
 	for _, j := range s.joined {
 		if c := s.of[j]; c != nil && slices.Contains(s.climbed, c) {
 			pool = append(pool, c)
 		}
 	}
-	slices.SortStableFunc(pool, compare)
-	s.survey.count(pool, s.task.Problem.N())
+	slices.SortStableFunc(pool, search.Compare)
+	s.survey.Count(pool, s.task.Problem.N())
 }

@@ -1,4 +1,7 @@
-package search
+// Package vacancy looks for other places of a mixture's experts, one at a time: one is left out, or two become one, and
+// another joins the mixture that is left, or one jumps while the others stay. So experts are placed anew of which the
+// data hardly ask for one, and searches begin from fits of one expert less or more.
+package vacancy
 
 import (
 	"cmp"
@@ -15,6 +18,7 @@ import (
 	"github.com/gatedlearning/moe/host/mixture"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/host/search"
 	"github.com/gatedlearning/moe/host/search/partition"
 	"github.com/gatedlearning/moe/internal/kernel"
 	"github.com/gatedlearning/moe/internal/numeric"
@@ -185,18 +189,19 @@ func (v *vacancy) join(ctx context.Context, r *vacancyRoom, j *joiner, aim float
 // first.
 func (v *vacancy) joiners(ctx context.Context, n int, use stream.Use, index int,
 	aim float64) (joined []*joiner, err error) {
-	all, ends := make([]*Candidate, n), map[*Candidate]*joiner{}
+	all, ends := make([]*search.Candidate, n), map[*search.Candidate]*joiner{}
 	for i := range all {
-		all[i] = &Candidate{}
+		all[i] = &search.Candidate{}
 		ends[all[i]] = new(joiner)
 	}
-	err = Draw(ctx, v.problem, all, use, index, func(ctx context.Context, c *Candidate, rng *rand.Rand) (err error) {
-		r := v.room()
-		defer v.rooms.Put(r)
-		v.label(rng, r)
-		*ends[c], err = v.join(ctx, r, v.begin(r), aim)
-		return err
-	})
+	err = search.Draw(ctx, v.problem, all, use, index,
+		func(ctx context.Context, c *search.Candidate, rng *rand.Rand) (err error) {
+			r := v.room()
+			defer v.rooms.Put(r)
+			v.label(rng, r)
+			*ends[c], err = v.join(ctx, r, v.begin(r), aim)
+			return err
+		})
 	for _, c := range all {
 		joined = append(joined, ends[c])
 	}

@@ -1,4 +1,4 @@
-package search
+package vacancy
 
 import (
 	"math"
@@ -8,6 +8,8 @@ import (
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/host/search"
+	"github.com/gatedlearning/moe/host/search/searchtest"
 	"github.com/gatedlearning/moe/plugins/identity"
 )
 
@@ -18,7 +20,7 @@ func TestHalved(t *testing.T) {
 		if !Nested(p) {
 			return
 		}
-		task := visitor{&Task{Steps: coreSteps(), Problem: p, Part: p.Rows}}
+		task := visitor{&search.Task{Steps: coreSteps(), Problem: p, Part: p.Rows}}
 		s, err := task.structure(t.Context(), two)
 		if err != nil {
 			t.Fatal(err)
@@ -51,10 +53,10 @@ func TestHalved(t *testing.T) {
 // TestMerged: two experts that are the same become one, and the likelihood is that of before, wherever they stand and
 // whatever their shares; of others the mean by mass.
 func TestMerged(t *testing.T) {
-	p, _ := drawn(t, identity.Family, 3, 5, 500, 0.3, 4, problem.Request{K: 3, Intercepts: problem.BothIntercepts, Noise: problem.PerExpert{}})
-	q := anywhere(p, rand.New(rand.NewPCG(6, 6)))
+	p, _ := searchtest.Drawn(t, identity.Family, 3, 5, 500, 0.3, 4, problem.Request{K: 3, Intercepts: problem.BothIntercepts, Noise: problem.PerExpert{}})
+	q := searchtest.Anywhere(p, rand.New(rand.NewPCG(6, 6)))
 	want := logLikelihood(t, p, q)
-	task := visitor{&Task{Steps: coreSteps(), Problem: p.With(4), Part: p.Rows}}
+	task := visitor{&search.Task{Steps: coreSteps(), Problem: p.With(4), Part: p.Rows}}
 	s, err := task.structure(t.Context(), q)
 	if err != nil {
 		t.Fatal(err)
@@ -90,32 +92,32 @@ func TestMerged(t *testing.T) {
 // TestBeat: from the fit of an expert less, and of one more, the search comes to the optimum of three lines, from where it was at one in which
 // two of them have one expert; and to nothing from where it is at the best already.
 func TestBeat(t *testing.T) {
-	p := parallels(t, 600, 3, func(r int) float64 { return float64(3 * (r % 3)) }, problem.Request{})
-	of := func(levels ...float64) Neighbour {
+	p := searchtest.Parallels(t, 600, 3, func(r int) float64 { return float64(3 * (r % 3)) }, problem.Request{})
+	of := func(levels ...float64) search.Neighbour {
 		p := p.With(len(levels))
-		run := climbed(t, p, p.Rows, at(p, 0.3, levels...))
-		return Neighbour{likelihood(p, p.Rows).Params(run.X), run.Value}
+		run := climbed(t, p, p.Rows, searchtest.At(p, 0.3, levels...))
+		return search.Neighbour{Params: searchtest.Likelihood(p, p.Rows).Params(run.X), Value: run.Value}
 	}
 	two, three, four := of(1.5, 6), of(0, 3, 6), of(0, 3, 5.7, 6.3)
-	task := visitor{&Task{Steps: coreSteps(), Problem: p, Part: p.Rows}}
+	task := visitor{&search.Task{Steps: coreSteps(), Problem: p, Part: p.Rows}}
 	s, err := task.structure(t.Context(), two.Params)
 	if err != nil {
 		t.Fatal(err)
 	}
 	// Two that are the same, one on the lines that they share.
 	q := halved(p.Shape, two.Params, 0, s, 0)
-	poor := Neighbour{q, -logLikelihood(t, p, q) / float64(p.N())}
-	for name, from := range map[string]Neighbour{ByJoin: two, ByLoss: four} {
-		c, begun, err := Beat(t.Context(), p, poor, []Neighbour{from}, coreSteps())
+	poor := search.Neighbour{Params: q, Value: -logLikelihood(t, p, q) / float64(p.N())}
+	for name, from := range map[string]search.Neighbour{ByJoin: two, ByLoss: four} {
+		c, begun, err := Beat(t.Context(), p, poor, []search.Neighbour{from}, coreSteps())
 		if err != nil {
 			t.Fatal(err)
 		}
-		if c == nil || c.Run.Value > three.Value+SameOptimum(p.N()) || begun.From != from.Params.K {
+		if c == nil || c.Run.Value > three.Value+search.SameOptimum(p.N()) || begun.From != from.Params.K {
 			t.Errorf("%s: %+v, %+v; want %v", name, c, begun, three.Value)
 		} else if want := (poor.Value - c.Run.Value) * float64(p.N()); math.Abs(begun.Gain-want) > 1e-6*want {
 			t.Errorf("%s: gains %v, want %v", name, begun.Gain, want)
 		}
-		if c, begun, err := Beat(t.Context(), p, Neighbour{three.Params, three.Value - 1}, []Neighbour{from}, coreSteps()); c != nil || begun != nil || err != nil {
+		if c, begun, err := Beat(t.Context(), p, search.Neighbour{Params: three.Params, Value: three.Value - 1}, []search.Neighbour{from}, coreSteps()); c != nil || begun != nil || err != nil {
 			t.Errorf("%s beats the best: %+v, %+v, %v", name, c, begun, err)
 		}
 	}
@@ -123,11 +125,11 @@ func TestBeat(t *testing.T) {
 
 // TestContain: a mixture that is below one that it contains, by as little as that may be, ends above that, whatever the search on the part.
 func TestContain(t *testing.T) {
-	p := parallels(t, 600, 3, func(r int) float64 { return float64(3 * (r % 2)) }, problem.Request{})
-	two := climbed(t, p.With(2), p.Rows, at(p.With(2), 0.3, 0, 3))
-	below := &Candidate{Run: &optim.Result{Value: two.Value + 2*rising/float64(p.N()), Status: optim.Converged}}
-	task := visitor{&Task{Steps: coreSteps(), Problem: p, Part: p.Rows, Starts: DefaultStarts}}
-	c, by, err := task.contain(t.Context(), below, Neighbour{likelihood(p.With(2), p.Rows).Params(two.X), two.Value}, nil)
+	p := searchtest.Parallels(t, 600, 3, func(r int) float64 { return float64(3 * (r % 2)) }, problem.Request{})
+	two := climbed(t, p.With(2), p.Rows, searchtest.At(p.With(2), 0.3, 0, 3))
+	below := &search.Candidate{Run: &optim.Result{Value: two.Value + 2*rising/float64(p.N()), Status: optim.Converged}}
+	task := visitor{&search.Task{Steps: coreSteps(), Problem: p, Part: p.Rows, Starts: search.DefaultStarts}}
+	c, by, err := task.contain(t.Context(), below, search.Neighbour{Params: searchtest.Likelihood(p.With(2), p.Rows).Params(two.X), Value: two.Value}, nil)
 	if err != nil || c == nil || by != BySplit || c.Run.Value > two.Value+rising/float64(p.N()) {
 		t.Errorf("%+v by %q, %v; want at most %v", c, by, err, two.Value)
 	}
