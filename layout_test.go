@@ -88,33 +88,37 @@ var imports = map[string][]string{
 	"host/dataset": {"host/model", "host/scaling", "internal/atomicfile", "internal/badfile", "internal/kernel", "internal/memory", "internal/npy", "internal/numeric", "internal/tablefile", gonum, "github.com/klauspost/compress"},
 	"host/dataset/parquet": {"host/model", "host/dataset", "internal/atomicfile", "internal/badfile", "github.com/parquet-go/parquet-go",
 		"github.com/andybalholm/brotli", "github.com/klauspost/compress", "github.com/pierrec/lz4/v4"},
-	"host/gru":              {"host/model", "internal/npy", "internal/strictjson", "internal/numeric", "internal/stream", gonum},
-	"host/explore":          {"host/model", "host/dataset"},
-	"host/sample":           {"host/model", "host/mixture", "host/dataset", "internal/memory", "internal/numeric", "internal/stream", gonum},
-	"host/terms":            {"host/model", "host/scaling", "host/dataset", "internal/numeric"},
-	"host/loss":             {"internal/kernel", "solver", "host/model", "host/mixture", "host/tensor", "internal/numeric", gonum},
-	"host/infer":            {"internal/kernel", "solver", "host/model", "host/mixture", "host/loss", "internal/numeric", "internal/stream", gonum},
-	"host/native":           {"sdk", "host/model", "internal/kernel", "internal/numeric", gonum},
-	"host/fitted":           {"sdk", "expression", "table", "internal/claims", "host/model", "host/mixture", "host/dataset", "host/infer", "host/metric", "host/native", "host/scaling", "host/terms", "internal/atomicfile", "internal/numeric", "internal/strictjson", "internal/textfile", gonum},
-	"host/predict":          {"sdk", "host/model", "host/mixture", "host/loss", "host/scaling", "host/dataset", "host/native", "host/fitted", "internal/numeric", gonum},
-	"host/report":           {"solver", "host/learn", "host/network", "host/model", "host/mixture", "host/dataset", "host/metric", "host/infer", "host/fitted", "host/predict", "internal/shown", gonum},
-	"host/export":           {"expression", "table", "host/model", "host/mixture", "host/dataset", "host/fitted", "host/native", "host/scaling", "host/terms", protobuf},
-	"host/figures":          {"solver", "host/experiment", "internal/shown", gonum, gonumPlot},
-	"host/problem":          {"sdk", "internal/claims", "internal/kernel", "internal/memory", "host/model", "host/mixture", "host/dataset", "host/explore", "host/tensor", "host/loss", "host/native", gonum},
-	"host/moment":           {"sdk", "solver", "host/mixture", "host/model", "host/optim", "host/tensor", "host/loss", "host/problem", "internal/numeric", "internal/stream", gonum},
-	"host/search":           {"internal/kernel", "host/model", "host/mixture", "host/optim", "host/metric", "host/dataset", "host/loss", "host/infer", "host/problem", "host/moment", "host/search/arrange", "host/search/partition", "host/search/separation", "internal/numeric", "internal/stream", gonum},
-	"host/search/arrange":   {"internal/kernel", "internal/numeric", "host/model", "host/mixture", "host/optim", "host/problem", gonum},
-	"host/search/partition": {"host/model", "host/problem", gonum},
-	"host/search/penalty":   {"host/model", "host/loss", "host/infer", "host/optim", "host/problem", "host/search", "internal/stream", gonum},
-	"host/search/rare":      {"host/model", "host/mixture", "host/loss", "host/problem", "host/search", "internal/stream", gonum},
-	"host/search/vacancy":   {"host/model", "host/mixture", "host/loss", "host/optim", "host/problem", "host/search", "host/search/partition", "internal/kernel", "internal/numeric", "internal/stream", gonum},
+	"host/gru":     {"host/model", "internal/npy", "internal/strictjson", "internal/numeric", "internal/stream", gonum},
+	"host/explore": {"host/model", "host/dataset"},
+	"host/sample":  {"host/model", "host/mixture", "host/dataset", "internal/memory", "internal/numeric", "internal/stream", gonum},
+	"host/terms":   {"host/model", "host/scaling", "host/dataset", "internal/numeric"},
+	"host/loss":    {"internal/kernel", "solver", "host/model", "host/mixture", "host/tensor", "internal/numeric", gonum},
+	"host/infer":   {"internal/kernel", "solver", "host/model", "host/mixture", "host/loss", "internal/numeric", "internal/stream", gonum},
+	"host/native":  {"sdk", "host/model", "internal/kernel", "internal/numeric", gonum},
+	"host/fitted":  {"sdk", "expression", "table", "internal/claims", "host/model", "host/mixture", "host/dataset", "host/infer", "host/metric", "host/native", "host/scaling", "host/terms", "internal/atomicfile", "internal/numeric", "internal/strictjson", "internal/textfile", gonum},
+	"host/predict": {"sdk", "host/model", "host/mixture", "host/loss", "host/scaling", "host/dataset", "host/native", "host/fitted", "internal/numeric", gonum},
+	"host/report":  {"solver", "host/learn", "host/network", "host/model", "host/mixture", "host/dataset", "host/metric", "host/infer", "host/fitted", "host/predict", "internal/shown", gonum},
+	"host/export":  {"expression", "table", "host/model", "host/mixture", "host/dataset", "host/fitted", "host/native", "host/scaling", "host/terms", protobuf},
+	"host/figures": {"solver", "host/experiment", "internal/shown", gonum, gonumPlot},
+	"host/problem": {"sdk", "internal/claims", "internal/kernel", "internal/memory", "host/model", "host/mixture", "host/dataset", "host/explore", "host/tensor", "host/loss", "host/native", gonum},
+	"host/moment":  {"sdk", "solver", "host/mixture", "host/model", "host/optim", "host/tensor", "host/loss", "host/problem", "internal/numeric", "internal/stream", gonum},
+	"host/search":  {"internal/kernel", "host/model", "host/mixture", "host/optim", "host/metric", "host/dataset", "host/loss", "host/infer", "host/problem", "host/moment", "host/search/arrange", "host/search/partition", "host/search/separation", "internal/numeric", "internal/stream", gonum},
+
+	// What the search imports knows nothing of it.
+	"host/search/arrange":    {"internal/kernel", "internal/numeric", "host/model", "host/mixture", "host/optim", "host/problem", gonum},
+	"host/search/partition":  {"host/model", "host/problem", gonum},
+	"host/search/separation": {"host/model", "host/mixture", "host/loss", "host/problem", gonum},
+
+	// What goes on from what it has found is handed to it.
+	"host/search/penalty": {"host/model", "host/loss", "host/infer", "host/optim", "host/problem", "host/search", "internal/stream", gonum},
+	"host/search/rare":    {"host/model", "host/mixture", "host/loss", "host/problem", "host/search", "internal/stream", gonum},
+	"host/search/vacancy": {"host/model", "host/mixture", "host/loss", "host/optim", "host/problem", "host/search", "host/search/partition", "internal/kernel", "internal/numeric", "internal/stream", gonum},
+	"host/search/steps":   {"host/search", "host/search/rare", "host/search/vacancy"},
 
 	// What tests of the search and its steps are made of.
-	"host/search/separation": {"host/model", "host/mixture", "host/loss", "host/problem", gonum},
 	"host/search/searchtest": {"sdk", "host/dataset", "host/loss", "host/model", "host/moment", "host/problem", "host/sample", "plugins/identity", gonum},
 
-	"host/search/steps": {"host/search", "host/search/rare", "host/search/vacancy"},
-	"host/descent":      {"host/model", "host/optim", "host/metric", "host/loss", "host/problem", "host/moment", "host/search", "internal/stream", gonum},
+	"host/descent": {"host/model", "host/optim", "host/metric", "host/loss", "host/problem", "host/moment", "host/search", "internal/stream", gonum},
 	"host/shard": {"sdk", "internal/atomicfile", "internal/memory", "internal/numeric", "internal/textfile", "host/model", "host/dataset", "host/tensor", "host/fitted",
 		"host/loss", "host/infer", "host/mixture", "host/optim", "host/problem", "host/moment", "host/recheck", gonum},
 	"host": {"sdk", "internal/claims", "internal/envelope", "internal/numeric", "host/explore", "host/model", "host/optim", "host/metric", "host/dataset", "host/loss", "host/infer",
@@ -207,8 +211,8 @@ func TestImports(t *testing.T) {
 }
 
 // TestReachable: what a package must do without it does not get by way of another either:
-// nothing internal knows host, and a program that prints a fit's table has no pictures,
-// experiments or processes in it.
+// nothing internal knows host, a program that prints a fit's table has no pictures,
+// experiments or processes in it, and a search knows none of the steps that are handed to it.
 func TestReachable(t *testing.T) {
 	packages := importsByPackage(t)
 	reached := func(from string) map[string]bool {
@@ -231,8 +235,12 @@ func TestReachable(t *testing.T) {
 	}
 	for _, from := range slices.Sorted(maps.Keys(packages)) {
 		without := map[string][]string{
-			"host/report": {"host/experiment", "host/catalog", "host/figures", "internal/pluginproc", gonumPlot, grpc, "github.com/parquet-go"},
-			"host":        {"host/experiment", "host/catalog", "host/report", "host/figures", "internal/pluginproc", gonumPlot, grpc},
+			"host/report":            {"host/experiment", "host/catalog", "host/figures", "internal/pluginproc", gonumPlot, grpc, "github.com/parquet-go"},
+			"host/search":            {"host/search/penalty", "host/search/rare", "host/search/vacancy", "host/search/steps"},
+			"host/search/arrange":    {"host/search"},
+			"host/search/partition":  {"host/search"},
+			"host/search/separation": {"host/search"},
+			"host":                   {"host/experiment", "host/catalog", "host/report", "host/figures", "internal/pluginproc", gonumPlot, grpc},
 		}[from]
 		if within(from, "internal") {
 			without = append(without, "host")

@@ -83,16 +83,26 @@ func (r rungs) least(ks []int, by Choice) (best *fitted.Model) {
 
 // prefers says whether a fit is chosen before another: it has converged, or its criterion is less.
 func (c Choice) prefers(a, other rung) bool {
-	if a.candidate.Converged != other.candidate.Converged {
-		return a.candidate.Converged
-	}
+	return preferred(a.candidate.Converged, other.candidate.Converged, c.of(a), c.of(other))
+}
+
+// of is the criterion of a fit.
+func (c Choice) of(r rung) float64 {
 	switch c {
 	case ByICL:
-		return a.candidate.ICL < other.candidate.ICL
+		return r.candidate.ICL
 	case ByBIC:
-		return a.candidate.BIC < other.candidate.BIC
+		return r.candidate.BIC
 	}
-	return a.bicc() < other.bicc()
+	return r.bicc()
+}
+
+// preferred says whether the first of two fits is chosen: it alone has converged, or its criterion is less.
+func preferred(converged, otherConverged bool, criterion, other float64) bool {
+	if converged != otherConverged {
+		return converged
+	}
+	return criterion < other
 }
 
 // rung is the fit of a k, and rungs the last of each.

@@ -373,18 +373,11 @@ func (s chosen) with(c fitted.Candidate, m *fitted.Model) chosen {
 	s.Selection = append(s.Selection[:len(s.Selection):len(s.Selection)], c)
 	if !s.Grown {
 		s.Models = append(s.Models[:len(s.Models):len(s.Models)], m)
-	} else if s.Model == nil || preferred(m, s.Model) {
+	} else if was := s.Model; was == nil ||
+		preferred(m.Fit.Converged, was.Fit.Converged, m.Fit.BIC, was.Fit.BIC) {
 		s.Model = m
 	}
 	return s
-}
-
-// preferred says whether a fit is chosen before another: it has converged, or its BIC is less.
-func preferred(m, other *fitted.Model) bool {
-	if m.Fit.Converged != other.Fit.Converged {
-		return m.Fit.Converged
-	}
-	return m.Fit.BIC < other.Fit.BIC
 }
 
 // candidate measures a fit, which came about as it says, for the table of all.

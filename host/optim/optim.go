@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 )
 
 // Objective is a function to be minimised. Grad writes the gradient at x to dst
@@ -100,6 +101,12 @@ type Result struct {
 	// Settled says that [Newton] has looked where the next step would lead: it would move
 	// no variable by more than 1e−12 times the larger of 1 and its size.
 	Settled bool
+}
+
+// After counts and records what was done before it, from where it began.
+func (r *Result) After(earlier *Result) {
+	r.Iterations += earlier.Iterations
+	r.Trace = slices.Concat(earlier.Trace, r.Trace)
 }
 
 // step records an iterate.

@@ -91,3 +91,13 @@ func TestResultWithoutAValue(t *testing.T) {
 		}
 	}
 }
+
+// TestAfter: a run that goes on from another has the iterations and the trace of both, and ends where it ended.
+func TestAfter(t *testing.T) {
+	earlier := &Result{Value: 3, Iterations: 2, Trace: []float64{5, 4, 3}}
+	r := &Result{Value: 1, Iterations: 1, Trace: []float64{3, 1}}
+	r.After(earlier)
+	if r.Iterations != 3 || r.Value != 1 || !slices.Equal(r.Trace, []float64{5, 4, 3, 3, 1}) || len(earlier.Trace) != 3 {
+		t.Errorf("%+v after %+v", r, earlier)
+	}
+}

@@ -282,8 +282,7 @@ func (t *Task) perturb(ctx context.Context, c *Candidate, when Occasion) error {
 			try.gained()
 		}
 		if run.Value < c.Run.Value {
-			run.Iterations += c.Run.Iterations
-			run.Trace = slices.Concat(c.Run.Trace, run.Trace)
+			run.After(c.Run)
 			x = run.X
 			if err := l.take(ctx, c, run); err != nil {
 				return err

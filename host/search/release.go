@@ -322,8 +322,7 @@ func (c *Candidate) finish(ctx context.Context, l *loss.Likelihood) error {
 	}
 	c.Params = fixed.Params(run.X)
 	run.X = l.Theta(c.Params)
-	run.Iterations += c.Run.Iterations
-	run.Trace = slices.Concat(c.Run.Trace, run.Trace)
+	run.After(c.Run)
 	if !c.Groups.All() && c.Run.Status != optim.Converged { // what is left of the gates
 		run.Status = c.Run.Status
 	}

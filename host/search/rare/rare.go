@@ -323,8 +323,7 @@ func placeAnew(ctx context.Context, p *problem.Problem, c *search.Candidate, l *
 				continue
 			}
 			trial := *c
-			run.Iterations += c.Run.Iterations
-			run.Trace = slices.Concat(c.Run.Trace, run.Trace)
+			run.After(c.Run)
 			trial.Run, trial.Params = run, l.Params(run.X)
 			if err := trial.MarkDegenerate(ctx, l); err != nil {
 				return false, err
