@@ -258,8 +258,8 @@ func evidenceOf(p *problem.Problem, best *Candidate, all []*Candidate, seen Seen
 // care is what starts on all rows are evidence of, of which so many of the survey's have met the best. It is the zero
 // value where no more is asked than that a few agree. Where spare experts were placed anew that must be conclusive,
 // whatever the survey has met, since it looks at their places; of several, which are placed one at a time, a survey
-// must have met the best too and little else; of few rows a survey alone counts, as what the other experts are is as open.
-// Where no expert is spare it is the survey or the placing, whichever says more.
+// must have met the best too and little else; of few rows a survey alone counts, as what the other experts are is as
+// open. Where no expert is spare it is the survey or the placing, whichever says more.
 func (s Seen) care(met int, few bool) infer.Care {
 	if !s.Late && s.Spare == nil {
 		return infer.Care{}
