@@ -76,6 +76,8 @@ var imports = map[string][]string{
 	"host/model":   {"internal/kernel", gonum},
 	"host/mixture": {"internal/kernel", "host/model", gonum},
 
+	"host/gaussians": {"internal/numeric", gonum},
+
 	"host/scaling": {},
 
 	// What tests register.
