@@ -23,7 +23,8 @@ func (Auto) Name() string { return "auto" }
 
 // Takes implements [Method].
 func (Auto) Takes() []Option {
-	return append([]Option{OptMu, OptTransform, OptArrangements, OptSharedGate, OptCheckpoints}, likelihoodOptions...)
+	return append([]Option{OptMu, OptTransform, OptInputs, OptArrangements, OptSharedGate, OptCheckpoints},
+		likelihoodOptions...)
 }
 
 func (m Auto) check() error {

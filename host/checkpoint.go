@@ -364,6 +364,9 @@ func (r request) settings(p *problem.Problem) (map[string]string, error) {
 		"features":    p.Schema.Features, "target": p.Schema.Target, "roles": p.Schema.Roles,
 		"expert features": c.ExpertFeatures, "design": c.Design, "start": c.Start, "truth": c.Truth,
 	}
+	if !c.Inputs.Gaussian() {
+		values["inputs"] = c.Inputs
+	}
 	if r.chosen.Grown {
 		values["hierarchy"] = "auto"
 	} else if p.Shape.Tree.Depth() > 1 {

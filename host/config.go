@@ -53,6 +53,8 @@ type Config struct {
 	// Transform says of what transforms of y the moment tensors are made; "" leaves
 	// it to the predicted errors, see [moment.Transform].
 	Transform Transform
+	// Inputs says what the features are taken for in the moment tensors; "" is [GaussianInputs].
+	Inputs Inputs
 
 	// Design says how the features are made of raw columns, for the model's file;
 	// nil where the columns are the features. See [Config.For].
@@ -219,6 +221,19 @@ const (
 // Transforms lists the transforms.
 func Transforms() []Transform { return moment.Transforms() }
 
+// Inputs are what the moment tensors take the features for: [GaussianInputs], [MixtureInputs] or [AutomaticInputs].
+type Inputs = moment.Inputs
+
+// What the features are taken for.
+const (
+	GaussianInputs  = moment.GaussianInputs
+	MixtureInputs   = moment.MixtureInputs
+	AutomaticInputs = moment.AutomaticInputs
+)
+
+// AllInputs lists what the features are taken for.
+func AllInputs() []Inputs { return moment.AllInputs() }
+
 // MiniBatches says how methods [L2] and [L4] descend their loss.
 type MiniBatches = descent.MiniBatches
 
@@ -262,7 +277,7 @@ func (c Config) checked() (Config, error) {
 	if err := c.request().Check(); err != nil {
 		return c, err
 	}
-	return c, firstError(c.checkTransform(), c.checkErrors(), checkPenalties(c), c.Choose.check(),
+	return c, firstError(c.checkTransform(), c.checkInputs(), c.checkErrors(), checkPenalties(c), c.Choose.check(),
 		c.checkMemory(), admitted(c), c.Method.check())
 }
 
@@ -328,6 +343,21 @@ func (c Config) checkTransform() error {
 	return nil
 }
 
+func (c Config) checkInputs() error {
+	switch {
+	case c.Inputs != "" && !slices.Contains(AllInputs(), c.Inputs):
+		return refuse("inputs = %q; there are %v", c.Inputs, AllInputs())
+	case c.Inputs.Gaussian():
+		return nil
+	case c.Transform != "":
+		return refuse("transform has no effect beside inputs %s, whose tensors are made of powers of y", c.Inputs)
+	case c.Leaves != nil:
+		return refuse("inputs %s has no effect on experts with activations of their own: there is no moment estimate",
+			c.Inputs)
+	}
+	return c.onlyNormal("the moment tensors of inputs " + c.Inputs.Name())
+}
+
 func (c Config) checkErrors() error {
 	for i, kind := range c.Errors {
 		switch {
@@ -352,7 +382,7 @@ func (c Config) want() moment.Want {
 	if c.Method.order() == 0 {
 		return moment.Want{Transform: Polynomial}
 	}
-	return moment.Want{Transform: c.Transform, Order: c.Method.order()}
+	return moment.Want{Transform: c.Transform, Inputs: c.Inputs, Order: c.Method.order()}
 }
 
 // activations are those of the experts: act of all, or the leaves'.

@@ -52,7 +52,7 @@ func fromTensors(ctx context.Context, p *problem.Problem, e *moment.Evidence, es
 	}
 	out := &outcome{estimate: estimate}
 	out.note(estimate.Notes...)
-	out.note(p.Inputs.Note())
+	out.note(e.InputsNote(p))
 	candidate := &search.Candidate{Kind: kind, Rows: p.N(), Agrees: true}
 	q := p.Shape.Adopt(estimate.Params)
 	if e.Marginal != nil {

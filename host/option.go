@@ -19,6 +19,7 @@ const (
 	OptStarts         Option = "starts"
 	OptMu             Option = "mu"
 	OptTransform      Option = "transform"
+	OptInputs         Option = "inputs"
 	OptRadius         Option = "radius"
 	OptCorrections    Option = "corrections"
 	OptOptimiser      Option = "optimiser"
@@ -58,8 +59,8 @@ const (
 // Options lists the options.
 func Options() []Option {
 	return []Option{
-		OptStart, OptStarts, OptMu, OptTransform, OptRadius, OptCorrections, OptOptimiser, OptBatch, OptStepSize,
-		OptSchedule,
+		OptStart, OptStarts, OptMu, OptTransform, OptInputs, OptRadius, OptCorrections, OptOptimiser, OptBatch,
+		OptStepSize, OptSchedule,
 		OptEpochs, OptLambda, OptPenalty, OptRidge,
 		OptRobust, OptHAC, OptCluster, OptGroup, OptShared, OptArrangements, OptGatePenalty, OptExpertRidge,
 		OptExpertLasso,
@@ -78,7 +79,7 @@ var (
 		OptIntercepts, OptConstantGate, OptGateFeatures, OptExpertFeatures, OptHierarchy, OptLeaves,
 		OptOutput, OptFamily, OptZeroExpert, OptWeights, OptMaxMemory,
 	}
-	tensorOptions = []Option{OptTransform, OptRadius, OptFamily, OptWeights, OptMaxMemory, OptSums}
+	tensorOptions = []Option{OptTransform, OptInputs, OptRadius, OptFamily, OptWeights, OptMaxMemory, OptSums}
 	batchOptions  = []Option{OptBatch, OptStepSize, OptSchedule, OptEpochs}
 )
 
@@ -112,6 +113,7 @@ func admitted(c Config) error {
 	}{
 		{OptStart, c.Start != nil},
 		{OptTransform, c.Transform != ""},
+		{OptInputs, !c.Inputs.Gaussian()},
 		{OptRobust, c.wants(Robust)},
 		{OptHAC, c.wants(Dependent)},
 		{OptArrangements, c.Arrangements},

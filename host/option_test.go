@@ -67,6 +67,7 @@ var asks = []struct {
 }{
 	{OptStart, "Start", func(r *trial) { r.cfg.Start = r.started }},
 	{OptTransform, "Transform", func(r *trial) { r.cfg.Transform = Polynomial }},
+	{OptInputs, "Inputs", func(r *trial) { r.cfg.Inputs = MixtureInputs }},
 	{OptRobust, "Errors", func(r *trial) { r.cfg.Errors = []ErrorKind{Robust} }},
 	{OptHAC, "Errors", func(r *trial) { r.cfg.Errors = []ErrorKind{Dependent} }},
 	{OptArrangements, "Arrangements", func(r *trial) { r.cfg.Arrangements = true }},

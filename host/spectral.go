@@ -53,7 +53,7 @@ func (m Spectral) fit(ctx context.Context, p *problem.Problem, e *moment.Evidenc
 // returns that under which the rows are most likely with the gate fitted to it.
 func (m Spectral) corrected(ctx context.Context, p *problem.Problem, e *moment.Evidence,
 	est *moment.Estimate) (*moment.Estimate, error) {
-	if why := moment.Correctable(p); why != "" {
+	if why := moment.Correctable(p, e); why != "" {
 		return nil, refuse("corrections: %s", why)
 	}
 	best, least, turned, small := est, math.Inf(1), math.Inf(1), 1/float64(p.N())

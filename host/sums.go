@@ -86,6 +86,9 @@ func fitTensors(ctx context.Context, act sdk.Activation, sums *shard.Moments, fi
 	if m, ok := cfg.Method.(Spectral); ok && m.Corrections > 0 {
 		return nil, refuse("%s takes rows, and sums are made already", OptCorrections)
 	}
+	if !cfg.Inputs.Gaussian() {
+		return nil, refuse("%s %s takes rows, and sums are made already", OptInputs, cfg.Inputs)
+	}
 	p, e, err := sums.Evidence(ctx, file, act, cfg.request(), cfg.Transform)
 	if err != nil {
 		return nil, err

@@ -284,6 +284,9 @@ func summary(p *problem.Problem, e *moment.Evidence, out *outcome, cfg Config) f
 	if e.Optimal != nil {
 		f.Transform = Optimal.Name()
 	}
+	if f.InputComponents = e.Components(); f.InputComponents > 0 {
+		f.Inputs = MixtureInputs.Name()
+	}
 	if p.G.Note != "" {
 		f.Notes = append(f.Notes, p.G.Note)
 	}

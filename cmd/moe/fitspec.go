@@ -85,6 +85,7 @@ var spellings = map[string]func(*described, *spec.Fit) error{
 	},
 	"method":    (*described).writeMethod,
 	"transform": func(d *described, s *spec.Fit) error { s.Transform = host.Transform(d.method.transform); return nil },
+	"inputs":    func(d *described, s *spec.Fit) error { s.Inputs = host.Inputs(d.method.inputs); return nil },
 	"robust": func(d *described, s *spec.Fit) error {
 		s.Errors = withError(s.Errors, host.Robust, d.robust)
 		return nil

@@ -20,8 +20,9 @@ var flagGroups = []struct {
 	{"Model", []string{"activation", "param", "k", "choose", "hierarchy", "leaves", "max-leaves", "intercept",
 		"shared", "gate", "gate-shared", "gate-penalty", "expert-ridge", "expert-lasso", "family", "dof", "zero-expert",
 		"dispersion", "noise", "noise-covariance", "sigma", "output-scale"}},
-	{"Search", []string{"method", "starts", "start", "seed", "threads", "resume", "transform", "mu", "radius",
-		"corrections", "epochs", "batch", "step-size", "schedule", "optimiser", "lambda", "penalty", "ridge", "folds"}},
+	{"Search", []string{"method", "starts", "start", "seed", "threads", "resume", "transform", "inputs", "mu",
+		"radius", "corrections", "epochs", "batch", "step-size", "schedule", "optimiser", "lambda", "penalty", "ridge",
+		"folds"}},
 	{"Plugins", []string{"plugin-timeout", "plugin-max-rss", "sandbox", "exact-activation"}},
 	{"Output", nil},
 }
@@ -137,13 +138,13 @@ a descent that leaves for infinity ends with status "diverged" and exit code 1, 
 the model is that of the point where it moved least. The default ridge and number
 of epochs make that rare where the rows are many enough for L4 to tell anything;
 method moments needs fewer of them and does not diverge. With --penalty norm L4 is that
-of the papers' slides, which holds the rows' norms near 1 and is bounded for a large
---lambda.
+of the papers' slides: the rows' norms are near 1, and a large --lambda bounds it.
 
 The moment tensors are made of transforms of y. --transform polynomial takes the
 papers'; optimal takes those of minimum variance for g, k and the noise level, which
 is told from y where --sigma does not give it. They need several times fewer rows, and
-Gaussian noise.
+Gaussian noise. With --inputs mixture they are powers of y, and the tensors are made
+with the score of a mixture of Gaussians that is estimated from the features.
 
 A plugin is evaluated by a native approximation that is built from its own
 values, checked against it, and kept in the model file; --exact-activation takes

@@ -19,6 +19,7 @@ type methodFlags struct {
 	ridge     float64
 	held      string // --penalty
 	transform string
+	inputs    string
 }
 
 func (f *methodFlags) penalty() descent.Penalty { return descent.Penalty(f.held) }
@@ -41,6 +42,8 @@ func (f *methodFlags) register(cmd *cobra.Command) {
 	flags.StringVar(&f.transform, "transform", "", of(host.OptTransform)+
 		"transforms of y that the moment tensors are made of: "+strings.Join(namesOf(host.Transforms()), ", ")+
 		" (default the one with the smaller predicted error)")
+	flags.StringVar(&f.inputs, "inputs", "", of(host.OptInputs)+"what the moment tensors take the features for: "+
+		strings.Join(namesOf(host.AllInputs()), ", ")+" (default gaussian)")
 	flags.StringVar(&f.set.Optimiser, "optimiser", "", of(host.OptOptimiser)+"optimiser: "+
 		strings.Join(namesOf(descent.Optimisers()), ", ")+" (default sgd)")
 	flags.Float64Var(&f.set.Lambda, "lambda", 0,

@@ -13,7 +13,7 @@ import (
 // what is taken has an effect is for host.TestTakes.
 func TestMethodFlags(t *testing.T) {
 	values := map[host.Option]string{
-		host.OptStart: "start.json", host.OptStarts: "3", host.OptMu: "0.5", host.OptTransform: "optimal", host.OptRadius: "3", host.OptCorrections: "2", host.OptOptimiser: "adam",
+		host.OptStart: "start.json", host.OptStarts: "3", host.OptMu: "0.5", host.OptTransform: "optimal", host.OptInputs: "mixture", host.OptRadius: "3", host.OptCorrections: "2", host.OptOptimiser: "adam",
 		host.OptBatch: "9", host.OptStepSize: "0.1", host.OptSchedule: "inverse", host.OptEpochs: "2", host.OptLambda: "2", host.OptPenalty: "norm", host.OptRidge: "1",
 		host.OptRobust: "true", host.OptHAC: "true", host.OptCluster: "id", host.OptGroup: "id", host.OptShared: "x1", host.OptGatePenalty: "0.1", host.OptExpertRidge: "0.1", host.OptExpertLasso: "0.1", host.OptArrangements: "true", host.OptStrict: "true",
 		host.OptZeroExpert: "true",

@@ -361,7 +361,12 @@ func (s *Sigma) UnmarshalJSON(data []byte) error {
 type Fit struct {
 	Method string `json:"method"`
 	// "optimal" where the moment tensors are made of transforms of minimum variance
-	Transform  string `json:"transform,omitempty"`
+	Transform string `json:"transform,omitempty"`
+	// "mixture" where the moment tensors take the features for a mixture of Gaussians
+	Inputs string `json:"inputs,omitempty"`
+	// of the mixture that the features are taken for
+	InputComponents int `json:"input_components,omitempty"`
+
 	Seed       uint64 `json:"seed"`
 	N          int    `json:"n"`
 	SigmaGiven bool   `json:"sigma_given,omitempty"` // the noise level was given, not estimated

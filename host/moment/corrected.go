@@ -17,13 +17,13 @@ import (
 )
 
 // Correctable says why an estimate by the cubic tensor cannot be corrected for its gate; "" where it can.
-func Correctable(p *problem.Problem) string {
+func Correctable(p *problem.Problem, e *Evidence) string {
 	switch {
 	case p.Link != nil:
 		return "the noise is not normal"
 	case p.Shape.Intercept:
 		return "the experts have intercepts"
-	case !p.Inputs.Standard():
+	case !p.Inputs.Standard() && e.score == nil:
 		return "the features are not standard normal"
 	}
 	return ""
@@ -38,6 +38,9 @@ func Correctable(p *problem.Problem) string {
 // Σ p_i a_i^{⊗r} whatever the gate. It is nil where T̂_2 has not k positive eigenvalues.
 func Corrected(ctx context.Context, p *problem.Problem, e *Evidence, q *model.Params,
 	shares []float64) (*Estimate, error) {
+	if e.score != nil {
+		return e.score.corrected(ctx, p, e, q)
+	}
 	second, err := residual(ctx, p, e, q, 2, nil)
 	if err != nil {
 		return nil, err
@@ -99,12 +102,13 @@ func residual(ctx context.Context, p *problem.Problem, e *Evidence, q *model.Par
 	return sums, err
 }
 
-// Turned is the largest 1 − |⟨a, b_i⟩| of the estimate's regressors from the nearest of another's.
+// Turned is the largest 1 − |cos| of the angles of the estimate's regressors from the nearest of another's.
 func (est *Estimate) Turned(from *Estimate) (most float64) {
 	for i := range est.Params.K {
 		least := math.Inf(1)
 		for j := range from.Params.K {
-			least = min(least, 1-math.Abs(floats.Dot(est.Params.Regressor(i), from.Params.Regressor(j))))
+			a, b := est.Params.Regressor(i), from.Params.Regressor(j)
+			least = min(least, 1-math.Abs(floats.Dot(a, b))/(floats.Norm(a, 2)*floats.Norm(b, 2)))
 		}
 		most = max(most, least)
 	}

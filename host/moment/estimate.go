@@ -25,6 +25,8 @@ type Estimate struct {
 	Proportions []float64
 	Agreeing    int      // of the starts of L4, how many reached its best value
 	Notes       []string // for the user
+
+	norm float64 // of regressors where starts begin; 0: the evidence's
 }
 
 // UnitMu is the weight of the terms T4(a_i,a_i,a_i,a_i) at which L4 does best with
@@ -57,6 +59,9 @@ func EstimateParams(ctx context.Context, p *problem.Problem, e *Evidence,
 		est = orthogonal(fourth, e.Subspace, rng)
 	} else if est, err = regressors(ctx, fourth, e.Subspace, mu, rng); err != nil {
 		return nil, err.Error(), ctx.Err()
+	}
+	if e.score != nil {
+		return est, "", e.score.settle(ctx, p, e, est, false)
 	}
 	if e.Marginal != nil {
 		return est, "", est.signByFirst(ctx, p, e)

@@ -1,6 +1,7 @@
 package moment
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -336,7 +337,7 @@ func Begin(p *problem.Problem, e *Evidence, est *Estimate) *model.Params {
 	q := p.Shape.Adopt(est.Params)
 	m := e.Marginal
 	if m == nil {
-		floats.Scale(e.Norm, q.Regressors)
+		floats.Scale(cmp.Or(est.norm, e.Norm), q.Regressors)
 		return q
 	}
 	cov := p.Second.Covariance()

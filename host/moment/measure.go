@@ -37,6 +37,7 @@ type Evidence struct {
 	unit  bool          // regressors are of unit norm, as far as y tells
 	t2    *mat.SymDense // T̂2 by Optimal; nil without
 
+	score          *score              // nil where the features are taken for Gaussian
 	outputs        *outputs            // of rows of several laws; Optimal is one of them
 	sums3, fourths *tensor.Transformed // see Knowing
 	sums4          *tensor.Fourth
@@ -74,6 +75,9 @@ func Measure(ctx context.Context, p *problem.Problem, w Want) (*Evidence, error)
 		return nil, err
 	}
 	e.Transform, e.Verdict = solver.Solve(p.Moments, system, sigma)
+	if err := seeInputs(ctx, p, e); err != nil {
+		return nil, err
+	}
 	return e.With(ctx, p)
 }
 
@@ -101,6 +105,25 @@ func (e *Evidence) Outputs() solver.Outputs {
 	return e.Transform
 }
 
+// Components is how many Gaussians the tensors take the features for a mixture of; 0 for none.
+func (e *Evidence) Components() int {
+	if e.score == nil {
+		return 0
+	}
+	return len(e.score.law.Components)
+}
+
+// InputsNote says that the features are not what the tensors take them for; "" where nothing does.
+func (e *Evidence) InputsNote(p *problem.Problem) string {
+	if e.score != nil {
+		return ""
+	}
+	return p.Inputs.Note()
+}
+
+// Cubic says whether the tensor of order 3 gives a start that is to be had beside that of order 4.
+func (e *Evidence) Cubic() bool { return e.Optimal != nil || e.score != nil }
+
 // With returns the evidence on the same data for the number of experts of p.
 func (e *Evidence) With(ctx context.Context, p *problem.Problem) (*Evidence, error) {
 	f := *e
@@ -117,7 +140,12 @@ func (e *Evidence) With(ctx context.Context, p *problem.Problem) (*Evidence, err
 	if !f.Outputs().Has(2) || p.Shape.D < p.Shape.K || f.Optimal != nil && f.t2 == nil {
 		return &f, nil
 	}
-	s, err := leadingSubspace(f.whitenedT2(p), p.Inputs, p.Shape.K)
+	var s *Subspace
+	if f.score != nil {
+		s, err = f.score.subspace(f.t2, p.Shape.K)
+	} else {
+		s, err = leadingSubspace(f.whitenedT2(p), p.Inputs, p.Shape.K)
+	}
 	if err != nil {
 		return nil, err
 	}

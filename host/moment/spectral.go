@@ -21,6 +21,14 @@ func EstimateSpectral(ctx context.Context, p *problem.Problem,
 		return nil, obstacle, nil
 	}
 	s := e.Subspace
+	if e.score != nil {
+		t3, err := e.score.third(ctx, e.score.data(p.Rows), s, p.Threads)
+		if err != nil {
+			return nil, "", err
+		}
+		est = e.score.spectral(t3, s, p.Seed)
+		return est, "", e.score.settle(ctx, p, e, est, true)
+	}
 	sums := e.sums3
 	if sums == nil {
 		if sums, err = e.sum(ctx, p, 3, s.Basis, s.Centre); err != nil {

@@ -35,6 +35,7 @@ func Transforms() []Transform { return []Transform{Polynomial, Optimal} }
 // Want is what evidence is to be made for.
 type Want struct {
 	Transform Transform
+	Inputs    Inputs
 	Order     int    // of the tensor beside T̂2: 4 for L4, 3 for the spectral decomposition; 0: 4
 	Known     *Known // nil: passes over the rows tell it
 }
@@ -61,6 +62,10 @@ type Known struct {
 // choose sets the transforms for the number of experts of p, and T̂2.
 func (e *Evidence) choose(ctx context.Context, p *problem.Problem, w Want) (err error) {
 	e.Optimal, e.t2 = nil, nil
+	if e.score != nil {
+		e.t2, err = e.score.second(ctx, e.score.data(p.Rows), p.Threads)
+		return err
+	}
 	predicted := p.Inputs.Standard() && !p.Shape.Intercept
 	if w.Transform == Polynomial || w.Transform != Optimal && !predicted || p.Shape.D < p.Shape.K {
 		return nil
@@ -193,8 +198,11 @@ func (e *Evidence) whyEven() string {
 }
 
 // whitenedT2 is T̂2/c2 = Σ p_i a_i a_iᵀ, of the whitened inputs where they are not
-// standard.
+// standard, or in the coordinates of the score of a mixture.
 func (e *Evidence) whitenedT2(p *problem.Problem) *mat.SymDense {
+	if e.score != nil {
+		return e.t2
+	}
 	t2 := mat.NewSymDense(p.Second.D, nil)
 	if e.t2 != nil {
 		t2.CopySym(e.t2)
@@ -207,6 +215,9 @@ func (e *Evidence) whitenedT2(p *problem.Problem) *mat.SymDense {
 // fourth is T̂4/c4 on the subspace.
 func (e *Evidence) fourth(ctx context.Context, p *problem.Problem) (*tensor.Sym4, error) {
 	s := e.Subspace
+	if e.score != nil {
+		return e.score.fourth(ctx, e.score.data(p.Rows), s, p.Threads)
+	}
 	if e.Optimal != nil {
 		sums := e.fourths
 		if sums == nil {

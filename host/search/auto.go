@@ -55,7 +55,7 @@ func Auto(ctx context.Context, p *problem.Problem, e *moment.Evidence, s Setting
 		out.Notes = append(out.Notes, "no moment estimate: "+obstacle+
 			"; the likelihood was maximised from other starts")
 	}
-	if note := p.Inputs.Note(); note != "" {
+	if note := e.InputsNote(p); note != "" {
 		out.Notes = append(out.Notes, note)
 	}
 	t, err := newTask(ctx, p, e, estimate, s)
@@ -235,7 +235,7 @@ func newTask(ctx context.Context, p *problem.Problem, e *moment.Evidence, estima
 	if estimate != nil {
 		t.First = append(t.First, Moments(p, e, KindMoments, estimate, part))
 	}
-	if e.Optimal != nil { // with polynomials it is no better than the start from L4
+	if e.Cubic() { // with polynomials it is no better than the start from L4
 		spectral, _, err := moment.EstimateSpectral(ctx, p.Plain(), e)
 		if err != nil {
 			return nil, err

@@ -44,6 +44,7 @@ func (f *Fit) Config() (host.Config, error) {
 	return host.Config{
 		K: from, Method: m, Intercepts: f.Intercepts, Gate: gate, Noise: noise, Output: f.OutputScale, Hierarchy: shape,
 		Family: host.DensityName(f.Family), Dof: f.Dof, ZeroExpert: f.ZeroExpert, Transform: f.Transform,
+		Inputs:       f.Inputs,
 		Errors:       f.Errors,
 		Arrangements: f.Arrangements, GatePenalty: f.GatePenalty, ExpertRidge: f.ExpertRidge,
 		ExpertLasso: f.ExpertLasso,

@@ -94,6 +94,8 @@ type Fit struct {
 	Method Method `json:"method,omitzero"`
 	// of y, for the moment tensors: "polynomial" or "optimal"
 	Transform host.Transform `json:"transform,omitzero"`
+	// what the moment tensors take the features for: "gaussian", "mixture" or "auto"
+	Inputs host.Inputs `json:"inputs,omitzero"`
 	// kinds of standard errors: "observed" or "robust", and "hac"
 	Errors []host.ErrorKind `json:"errors,omitzero"`
 	// intervals and predictions over other optima near the best
@@ -303,7 +305,8 @@ func (f *Fit) given(keys []string) (out []string) {
 		"intercept": f.Intercepts != "", "gate-features": f.GateFeatures != nil, "gate": f.Gate != "",
 		"shared":  f.Shared != nil,
 		"moments": f.Moments != "", "output-scale": f.OutputScale != "",
-		"sigma": f.Sigma != 0, "mu": f.Method.Mu != 0, "transform": f.Transform != "", "hac": slices.Contains(f.Errors,
+		"sigma": f.Sigma != 0, "mu": f.Method.Mu != 0, "transform": f.Transform != "",
+		"inputs": !f.Inputs.Gaussian(), "hac": slices.Contains(f.Errors,
 			host.Dependent),
 		"arrangements": f.Arrangements, "gate-penalty": f.GatePenalty != "",
 		"expert-ridge": f.ExpertRidge != "", "expert-lasso": f.ExpertLasso != "",
@@ -456,6 +459,9 @@ func (f *Fit) checkValues() error {
 	if f.Transform != "" && !slices.Contains(host.Transforms(), f.Transform) {
 		return unknown("transform", host.Transforms(), string(f.Transform))
 	}
+	if f.Inputs != "" && !slices.Contains(host.AllInputs(), f.Inputs) {
+		return unknown("inputs", host.AllInputs(), string(f.Inputs))
+	}
 	if _, err := f.noise(); err != nil {
 		return err
 	}
@@ -509,6 +515,7 @@ func (f *Fit) checkMethod() error {
 		is     bool
 	}{
 		{host.OptStart, f.Start != ""}, {host.OptTransform, f.Transform != ""},
+		{host.OptInputs, !f.Inputs.Gaussian()},
 		{host.OptRobust, slices.Contains(f.Errors, host.Robust)},
 		{host.OptHAC, slices.Contains(f.Errors, host.Dependent)},
 		{host.OptShared, f.Shared != nil}, {host.OptZeroExpert, f.ZeroExpert},

@@ -21,6 +21,9 @@ func (t *Sym3) Through(l mat.Matrix) *Sym3 {
 	return out
 }
 
+// Along is T(u,u,u).
+func (t *Sym3) Along(u []float64) float64 { return along(t.Full(), u) }
+
 // Through returns the tensor with entries Σ L_ai·L_bj·L_ck·L_dl·T_ijkl.
 func (t *Sym4) Through(l mat.Matrix) *Sym4 {
 	m := t.M

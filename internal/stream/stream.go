@@ -45,6 +45,7 @@ const (
 	Curve
 	Narrower
 	Halves
+	Inputs
 )
 
 // Entry is a row of the table.
@@ -94,6 +95,7 @@ func Table() []Entry {
 		{Curve, "Curve", "random regressors from which a curve is learned", "0"},
 		{Narrower, "Narrower", "the seed of a search under the density of which the family's is a wider one", "0"},
 		{Halves, "Halves", "which half of a bound for the number of experts a row is in", "the deal"},
+		{Inputs, "Inputs", "where EM for the law of the features begins", "twice the components, and the start"},
 	}
 }
 
