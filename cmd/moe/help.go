@@ -143,8 +143,7 @@ of the papers' slides: the rows' norms are near 1, and a large --lambda bounds i
 The moment tensors are made of transforms of y. --transform polynomial takes the
 papers'; optimal takes those of minimum variance for g, k and the noise level, which
 is told from y where --sigma does not give it. They need several times fewer rows, and
-Gaussian noise. With --inputs mixture they are powers of y, and the tensors are made
-with the score of a mixture of Gaussians that is estimated from the features.
+Gaussian noise. --inputs mixture is for features in clusters: see docs/transforms.md.
 
 A plugin is evaluated by a native approximation that is built from its own
 values, checked against it, and kept in the model file; --exact-activation takes
