@@ -47,9 +47,8 @@ func newFitCmd() *cobra.Command {
 		Use:   "fit DATA [NAME]",
 		Short: "Fit a mixture of experts to a data set",
 		Long: `fit learns regressors a_i, gate w_i and noise of k experts from the rows of DATA, a CSV, NPY or Parquet file,
-or - for standard input. It prints what was fitted and how well, whether there may be a better optimum, and whether the
-model describes the data; moe explain MODEL says the rest. The exit code is 1, and the model written, if the fit did not
-converge, its optimum is suspect or not judged, with --strict the model. See moe help methods, formulas, trees.`,
+or - for standard input, and says how well and whether to trust it. The exit code is 1, and the model written, if it did
+not converge, its optimum is suspect or not judged, with --strict the model. See moe help methods, formulas, trees.`,
 		Example: `  moe fit data.csv --activation relu --k 2 -o model.json --report fit.html
   moe fit trial.csv --formula 'dose ~ age * sex + log(weight) | age + site' --k 1:4 -o model.json
   zcat trial.csv.gz | moe fit - --missing drop --k 1:3 --intercept --noise shared,per-expert --choose heldout --json`,

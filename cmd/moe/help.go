@@ -138,12 +138,16 @@ a descent that leaves for infinity ends with status "diverged" and exit code 1, 
 the model is that of the point where it moved least. The default ridge and number
 of epochs make that rare where the rows are many enough for L4 to tell anything;
 method moments needs fewer of them and does not diverge. With --penalty norm L4 is that
-of the papers' slides: the rows' norms are near 1, and a large --lambda bounds it.
+of the papers' slides, which holds the rows' norms near 1 and is bounded for a large
+--lambda.
 
 The moment tensors are made of transforms of y. --transform polynomial takes the
 papers'; optimal takes those of minimum variance for g, k and the noise level, which
 is told from y where --sigma does not give it. They need several times fewer rows, and
-Gaussian noise. --inputs mixture is for features in clusters: see docs/transforms.md.
+Gaussian noise. For features in clusters there is --inputs mixture: the tensors are then
+made of powers of y and the score of a mixture of Gaussians that is estimated from the
+features. With auto that is done where they are not N(0, I) and two Gaussians or more
+are found. Of method spectral --corrections then takes the bias of the gate off.
 
 A plugin is evaluated by a native approximation that is built from its own
 values, checked against it, and kept in the model file; --exact-activation takes
