@@ -355,7 +355,7 @@ func (c Config) checkInputs() error {
 		return refuse("inputs %s has no effect on experts with activations of their own: there is no moment estimate",
 			c.Inputs)
 	}
-	return c.onlyNormal("the moment tensors of inputs " + c.Inputs.Name())
+	return c.onlyNormal("inputs " + c.Inputs.Name())
 }
 
 func (c Config) checkErrors() error {

@@ -36,7 +36,11 @@ type clustered struct {
 }
 
 func (c clustered) String() string {
-	return fmt.Sprintf("%s k=%d d=%d n=%d", c.family.Name, c.k, c.d, c.n)
+	how := "drawn"
+	if c.centres != nil {
+		how = "placed"
+	}
+	return fmt.Sprintf("%s k=%d d=%d n=%d, %s", c.family.Name, c.k, c.d, c.n, how)
 }
 
 func (c clustered) draw(t *testing.T, seed uint64) (dataset.Source, *model.Params) {

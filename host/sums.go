@@ -63,7 +63,7 @@ func startOf(ctx context.Context, act sdk.Activation, sums *shard.Moments, file 
 	if cfg.Method = (Moments{}); !cfg.normal() {
 		cfg.Method = Spectral{}
 	}
-	cfg.Truth, cfg.beside, cfg.Errors, cfg.Arrangements = nil, false, nil, false
+	cfg.Truth, cfg.beside, cfg.Errors, cfg.Arrangements, cfg.Inputs = nil, false, nil, false, ""
 	cfg, err := cfg.checked()
 	var m *fitted.Model
 	if err == nil {

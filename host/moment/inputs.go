@@ -62,8 +62,12 @@ func seeInputs(ctx context.Context, p *problem.Problem, e *Evidence) error {
 	if e.score, err = newScore(ctx, p, law); err != nil {
 		return err
 	}
-	e.Notes = append(e.Notes, fmt.Sprintf("the moment tensors are made with the score of a mixture of %d Gaussians, "+
-		"estimated from the features; regressors are taken for unit vectors", len(law.Components)))
+	of := "one Gaussian"
+	if n := len(law.Components); n > 1 {
+		of = fmt.Sprintf("a mixture of %d Gaussians", n)
+	}
+	e.Notes = append(e.Notes, "the moment tensors are made with the score of "+of+
+		", estimated from the features; regressors are taken for unit vectors")
 	return nil
 }
 

@@ -545,7 +545,7 @@ func (f *Fit) checkSharedGate() error {
 	case f.NoiseCovariance != "" && f.NoiseCovariance != host.Diagonal && f.NoiseCovariance != host.Full:
 		return refuse("%s %s: want %s or %s", Key("noise-covariance"), f.NoiseCovariance, host.Diagonal, host.Full)
 	}
-	for _, k := range f.given([]string{"hac", "arrangements", "sigma", "mu", "transform"}) {
+	for _, k := range f.given([]string{"hac", "arrangements", "sigma", "mu", "transform", "inputs"}) {
 		return refuse("%s has no effect beside %s", Key(k), Key("gate-shared"))
 	}
 	if m, fitting := f.Method.name(), host.Taking(host.OptSharedGate); !slices.Contains(fitting, m) {
