@@ -317,3 +317,24 @@ func TestOtherFixedPoints(t *testing.T) {
 		t.Logf("%s: of %d starts %d end at the truth, E_reg at most %.2g, and %d have no estimate", name, starts, there, most, none)
 	}
 }
+
+// TestOtherFixedPoint: the map has a second fixed point, near e_1 and −e_2, and another by symmetry, which attract too.
+func TestOtherFixedPoint(t *testing.T) {
+	if testing.Short() {
+		t.Skip("half a minute")
+	}
+	l, _ := planeMaps(t)
+	at := [2]float64{-.0692, -1.7215}
+	var w [2]float64
+	for range 5 {
+		at, w, _ = l.round(t, at)
+	}
+	next, _, ok := l.round(t, at)
+	slopes := l.slopes(t, at)
+	t.Logf("at %.4f, gate %.4f, E_reg %.4f, a round turns it by %.2g, eigenvalues %.3f", at, w, wrong(at),
+		apart(next[0], at[0])+apart(next[1], at[1]), slopes)
+	if !ok || apart(next[0], at[0])+apart(next[1], at[1]) > 1e-4 || math.Abs(wrong(at)-.0113) > 5e-5 ||
+		cmplx.Abs(slopes[0]) >= 1 {
+		t.Errorf("no fixed point that attracts")
+	}
+}
