@@ -38,15 +38,7 @@ func Doubtful(ctx context.Context, p *problem.Problem, q *model.Params, pairs []
 	if err != nil {
 		return nil, err
 	}
-	rows, fewer := p.Rows, p.With(q.K-1)
-	if !p.Grouped() { // of which a part may have some rows only
-		rows = model.Part(rows, doubtfulRows)
-	}
-	value := func(p *problem.Problem, q *model.Params) (float64, error) {
-		l := loss.NewLikelihood(rows, p.G, q, p.Shape.Free(), p.Threads)
-		return l.Value(ctx, l.Theta(q))
-	}
-	was, err := value(p, q)
+	cost, err := costOfMeans(ctx, p, partOf(p, doubtfulRows), q, mass)
 	if err != nil {
 		return nil, err
 	}
@@ -66,17 +58,41 @@ func Doubtful(ctx context.Context, p *problem.Problem, q *model.Params, pairs []
 			if !first {
 				continue
 			}
-			is, err := value(fewer, merged(q, pair[0], pair[1], mass))
+			lost, err := cost(pair[0], pair[1])
 			if err != nil {
 				return nil, err
 			}
-			if (is-was)*p.Weights.Total >= most {
+			if lost >= most {
 				continue
 			}
 		}
 		out = append(out, d)
 	}
 	return out, nil
+}
+
+// partOf are about n of the rows of p, all of them where they are in groups, of which a part may have some rows only.
+func partOf(p *problem.Problem, n int) model.Rows {
+	if p.Grouped() {
+		return p.Rows
+	}
+	return model.Part(p.Rows, n)
+}
+
+// costOfMeans is what the log-likelihood of q loses where the mean of experts i and j by these masses stands in the
+// place of both, by some of the rows of p.
+func costOfMeans(ctx context.Context, p *problem.Problem, rows model.Rows, q *model.Params,
+	mass []float64) (func(i, j int) (float64, error), error) {
+	value := func(p *problem.Problem, q *model.Params) (float64, error) {
+		l := loss.NewLikelihood(rows, p.G, q, p.Shape.Free(), p.Threads)
+		return l.Value(ctx, l.Theta(q))
+	}
+	fewer := p.With(q.K - 1)
+	was, err := value(p, q)
+	return func(i, j int) (float64, error) {
+		is, err := value(fewer, merged(q, i, j, mass))
+		return (is - was) * p.Weights.Total, err
+	}, err
 }
 
 // AsOne is where climbs on all rows end from the optimum q of p with its experts i and j in one, the better of two: the

@@ -100,6 +100,9 @@ const (
 	// crowdedLoss times the parameters of an expert times log n is what its loss costs at most where
 	// it is a spare one. Of fits with k one or two too large it was .00 to .8, of right ones 8 and more.
 	crowdedLoss = 2
+	// twinRows of the rows say that two experts are not one where their mean would cost clearCost times that. Of two in
+	// the place of one it cost .1 to .4 of an expert's parameters times log n, of right ones 29 and more.
+	twinRows, clearCost = 1 << 12, 4
 	// spareWave joiners start before anyone looks at the result, leastJoiners at least and mostJoiners at most;
 	// all spare experts are placed anew spareSweeps times at most.
 	spareWave, leastJoiners, mostJoiners, spareSweeps = 16, 48, 400, 6
@@ -130,9 +133,61 @@ func spares(ctx context.Context, p *problem.Problem, q *model.Params) (m search.
 			m.Spare = append(m.Spare, i)
 		}
 	}
+	twins, err := twinsOf(ctx, p, q, most)
+	if err != nil {
+		return m, err
+	}
+	for _, pair := range twins {
+		if !slices.ContainsFunc(pair[:], func(i int) bool { return slices.Contains(m.Spare, i) }) {
+			m.Spare = append(m.Spare, slices.MinFunc(pair[:], func(i, j int) int { return cmp.Compare(all[i], all[j]) }))
+		}
+	}
 	slices.SortStableFunc(m.Spare, func(i, j int) int { return cmp.Compare(all[i], all[j]) })
 	m.Least = floats.MinIdx(all)
 	return m, nil
+}
+
+// twinsOf are the pairs of experts of which the data hardly ask for two: their mean in the place of both costs less
+// than most, as it stands. Each of two that share an expert's rows is missed where it is left out and the other stays
+// as it is. Part of the rows decides where it is clear.
+func twinsOf(ctx context.Context, p *problem.Problem, q *model.Params, most float64) (out [][2]int, err error) {
+	part := partOf(p, twinRows)
+	mass, err := loss.NewLikelihood(part, p.G, q, p.Shape.Free(), p.Threads).Proportions(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	cost, err := costOfMeans(ctx, p, part, q, mass)
+	if err != nil {
+		return nil, err
+	}
+	var near [][2]int
+	for j := range q.K {
+		for i := range j {
+			lost, err := cost(i, j)
+			if err != nil {
+				return nil, err
+			}
+			if lost < clearCost*most {
+				near = append(near, [2]int{i, j})
+			}
+		}
+	}
+	if len(near) == 0 {
+		return nil, nil
+	}
+	if cost, err = costOfMeans(ctx, p, p.Rows, q, mass); err != nil {
+		return nil, err
+	}
+	for _, pair := range near {
+		lost, err := cost(pair[0], pair[1])
+		if err != nil {
+			return nil, err
+		}
+		if lost < most {
+			out = append(out, pair)
+		}
+	}
+	return out, nil
 }
 
 // ownParameters is how many an expert has, its gate's among them.

@@ -171,6 +171,37 @@ func TestLeaveOut(t *testing.T) {
 	}
 }
 
+// TestTwins: of two experts that share the rows of one each is missed where it is left out and the other stays as it is, and the one of
+// them that is missed less is spare. Of three that the rows ask for none is.
+func TestTwins(t *testing.T) {
+	const n = 2 * twinRows
+	for right, level := range map[bool]func(row int) float64{
+		false: func(r int) float64 { return 10 * float64(r%2) },
+		true:  func(r int) float64 { return []float64{0, 5, 10, 10}[r%4] },
+	} {
+		p := searchtest.Parallels(t, n, 3, level, problem.Request{})
+		q := searchtest.At(p, 0.3, 0, 0.01, 10)
+		if right {
+			q = searchtest.At(p, 0.3, 0, 5, 10)
+		}
+		q.GatingIntercepts = []float64{math.Log(0.5), math.Log(0.5), 0} // a quarter, a quarter, a half
+		all, err := losses(t.Context(), p, q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if least := floats.Min(all); least < crowdedLoss*ownParameters(p)*math.Log(n) {
+			t.Fatalf("right %v: an expert is missed by %.3g alone", right, least)
+		}
+		m, err := spares(t.Context(), p, q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if right != (len(m.Spare) == 0) || !right && (len(m.Spare) > 1 || m.Spare[0] == 2) {
+			t.Errorf("right %v: spare are %v", right, m.Spare)
+		}
+	}
+}
+
 // threeLines is a problem of three experts with a random half of the rows for each of the first two, and a third that has most of
 // those where x1 > 1; the truth in its units, and the mixture of the first two alone.
 func threeLines(t *testing.T, f sdk.Family) (p *problem.Problem, lines [][]float64, two *model.Params) {
