@@ -74,9 +74,6 @@ func seeInputs(ctx context.Context, p *problem.Problem, e *Evidence) error {
 // lawOf is the mixture that part of the rows tell, refined on more of them; nil where there is none.
 func lawOf(ctx context.Context, p *problem.Problem) (*gaussians.Mixture, error) {
 	in, d := p.Inputs, p.Shape.D
-	if in.Whiten == nil && !in.Standard() {
-		return nil, nil
-	}
 	points := func(n int) (*mat.Dense, []float64, error) { return whitePoints(ctx, model.Part(p.Rows, n), in) }
 	x, weights, err := points(lawRows)
 	if err != nil {
