@@ -29,7 +29,6 @@ var (
 	at         = searchtest.At
 	likelihood = searchtest.Likelihood
 	tree       = searchtest.Tree
-	quarters   = searchtest.Quarters
 	logitOf    = searchtest.LogitOf
 )
 

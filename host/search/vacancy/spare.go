@@ -137,12 +137,13 @@ func spares(ctx context.Context, p *problem.Problem, q *model.Params) (m search.
 	if err != nil {
 		return m, err
 	}
+	byLoss := func(i, j int) int { return cmp.Compare(all[i], all[j]) }
 	for _, pair := range twins {
 		if !slices.ContainsFunc(pair[:], func(i int) bool { return slices.Contains(m.Spare, i) }) {
-			m.Spare = append(m.Spare, slices.MinFunc(pair[:], func(i, j int) int { return cmp.Compare(all[i], all[j]) }))
+			m.Spare = append(m.Spare, slices.MinFunc(pair[:], byLoss))
 		}
 	}
-	slices.SortStableFunc(m.Spare, func(i, j int) int { return cmp.Compare(all[i], all[j]) })
+	slices.SortStableFunc(m.Spare, byLoss)
 	m.Least = floats.MinIdx(all)
 	return m, nil
 }
