@@ -12,6 +12,7 @@ import (
 	"github.com/gatedlearning/moe/host/gaussians"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/internal/numeric"
 	"github.com/gatedlearning/moe/internal/stream"
 )
 
@@ -73,7 +74,7 @@ func seeInputs(ctx context.Context, p *problem.Problem, e *Evidence) error {
 
 // lawOf is the mixture that part of the rows tell, refined on more of them; nil where there is none.
 func lawOf(ctx context.Context, p *problem.Problem) (*gaussians.Mixture, error) {
-	in, d := p.Inputs, p.Shape.D
+	in := p.Inputs
 	points := func(n int) (*mat.Dense, []float64, error) { return whitePoints(ctx, model.Part(p.Rows, n), in) }
 	x, weights, err := points(lawRows)
 	if err != nil {
@@ -95,13 +96,7 @@ func lawOf(ctx context.Context, p *problem.Problem) (*gaussians.Mixture, error) 
 	if inverse.Inverse(in.Whiten) != nil {
 		return nil, nil
 	}
-	whole := mat.NewSymDense(d, nil)
-	for i := range d {
-		for j := i; j < d; j++ {
-			whole.SetSym(i, j, (inverse.At(i, j)+inverse.At(j, i))/2)
-		}
-	}
-	if law, ok := law.Through(whole, in.Centre); ok {
+	if law, ok := law.Through(numeric.Symmetric(&inverse), in.Centre); ok {
 		return law, nil
 	}
 	return nil, nil

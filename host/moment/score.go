@@ -105,9 +105,9 @@ func (s *score) data(rows model.Rows) func(c int) part {
 	return func(c int) part { return part{rows, powers{About: s.about[c]}} }
 }
 
-// sum adds up the components' tensors of order r of v = M^{−1}·basisᵀ… in coordinates z = Uᵀx of a D×m basis U of
-// regressors: of one a = U·b it has b^{⊗r}. The sums of a component are over standard coordinates, root·z there being
-// what is summed; add is given them with their share in all rows.
+// sum adds up the components' tensors of an order r in the coordinates of a D×m basis U of regressors: of one a = U·b
+// it has b^{⊗r}. The sums of a component are over standard coordinates, root times which are those of the basis; add is
+// given them with their share in all rows.
 func (s *score) sum(ctx context.Context, of func(c int) part, order int, basis *mat.Dense, workers int,
 	add func(sums *tensor.Transformed, root *mat.SymDense, share float64)) error {
 	var dual, gram mat.Dense // U·(UᵀU)⁻¹ in the metric M⁻¹ of regressors
