@@ -155,6 +155,18 @@ func sumSpare(t *testing.T, pattern string) {
 	}
 }
 
+// TestHeldOthers: where the others have adapted to the absence of the spare expert the best place is not met, and starts
+// agree on another that is 1.75 lower; where they are held as they are it is.
+func TestHeldOthers(t *testing.T) {
+	g, extra := spareDesign(4903)
+	src, _ := g.draw(t, 4903)
+	cfg := g.config()
+	cfg.K, cfg.Seed = g.k+extra, 1
+	if _, _, _, m := fitInSteps(t, g.act, src, cfg); m.Fit.LogLikelihood < -2453.3 {
+		t.Errorf("log-likelihood %.2f, and -2453.27 is known", m.Fit.LogLikelihood)
+	}
+}
+
 // TestKnownSigmaStays: a level of noise that the user knows is that of the model, where an expert is spare too.
 func TestKnownSigmaStays(t *testing.T) {
 	g := groupDesign{act: ident, k: 1, d: 2, n: 400, sigma: 0.3}

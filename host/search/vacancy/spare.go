@@ -106,6 +106,9 @@ const (
 	// spareWave joiners start before anyone looks at the result, leastJoiners at least and mostJoiners at most;
 	// all spare experts are placed anew spareSweeps times at most.
 	spareWave, leastJoiners, mostJoiners, spareSweeps = 16, 48, 400, 6
+	// heldNumbers sets the number of an expert that joins others held as they are apart from those of ones that join
+	// others that have adapted.
+	heldNumbers = 1 << 20
 	// spareWork is what placing one expert may cost: steps times rows times parameters.
 	spareWork = 1e9
 	// pursued of the distinct maxima of joiners go on to all parameters at most: those that gain
@@ -239,8 +242,15 @@ func placeSpares(ctx context.Context, t *search.Task, best *search.Candidate, m 
 		for at, i := range which {
 			s := &sparing{task: t, rows: rows, best: best, number: (before*spareSweeps+sweep)*p.Shape.K +
 				at, of: map[*joiner]*search.Candidate{}}
-			if gained, err = s.place(ctx, i); err != nil {
+			if gained, err = s.place(ctx, i, false); err != nil {
 				return nil, err
+			}
+			if !gained && s.survey.Conclusive(leastJoiners) && s.survey.Met > 0 {
+				held := &sparing{task: t, rows: rows, best: best, number: s.number + heldNumbers,
+					of: map[*joiner]*search.Candidate{}}
+				if gained, err = held.place(ctx, i, true); err != nil {
+					return nil, err
+				}
 			}
 			if gained {
 				break // experts have other numbers now
@@ -278,17 +288,21 @@ type group struct {
 	to   *search.Candidate
 }
 
-// place looks for a better place of expert i of the best, and says whether it has found one.
-func (s *sparing) place(ctx context.Context, i int) (gained bool, err error) {
+// place looks for a better place of expert i of the best, and says whether it has found one. The others have adapted to
+// its absence, or are held as they are: what one way never meets the other may.
+func (s *sparing) place(ctx context.Context, i int, held bool) (gained bool, err error) {
 	p := s.task.Problem
-	from, free := leaveOut(s.best.Params, i), p.With(p.Shape.K-1).Shape.Free()
-	l := loss.NewLikelihood(s.rows.Data, p.G, from, free, p.Threads)
-	l.PenaliseGate(search.ScreenRidge)
-	run, err := search.Climb(ctx, l, l.Theta(from), nil)
-	if err != nil {
-		return false, err
+	others, free := leaveOut(s.best.Params, i), p.With(p.Shape.K-1).Shape.Free()
+	if !held {
+		l := loss.NewLikelihood(s.rows.Data, p.G, others, free, p.Threads)
+		l.PenaliseGate(search.ScreenRidge)
+		run, err := search.Climb(ctx, l, l.Theta(others), nil)
+		if err != nil {
+			return false, err
+		}
+		others = l.Params(run.X)
 	}
-	if s.vacancy, err = newVacancy(ctx, p, s.rows, l.Params(run.X)); err != nil {
+	if s.vacancy, err = newVacancy(ctx, p, s.rows, others); err != nil {
 		return false, err
 	}
 	for s.survey.Starts < mostJoiners && s.work < spareWork*float64(s.task.Starts)/search.DefaultStarts &&
@@ -304,24 +318,37 @@ func (s *sparing) place(ctx context.Context, i int) (gained bool, err error) {
 	if len(s.climbed) == 0 {
 		return false, nil
 	}
-	top := s.climbed[0]
-	if top.Run.Status != optim.Converged {
-		if top, err = search.Polish().Try(ctx, s.task, top, 0); err != nil {
+	if top := s.climbed[0]; !converged(top) {
+		if s.climbed[0], err = search.Polish().Try(ctx, s.task, top, 0); err != nil {
 			return false, err
 		}
 	}
-	if top.Run.Status == optim.Converged && top.Beats(s.best, p.N()) {
+	top, met := reached(s.climbed, s.best.Run.Value, search.SameOptimum(p.N()))
+	if converged(top) && top.Beats(s.best, p.N()) {
 		found, err := search.Make(ctx, s.task, s.task.Steps.Last, top, search.OfSpare(s.number))
 		if err == nil {
 			*s.best = *found
 		}
 		return true, err
 	}
-	if top.Run.Value > s.best.Run.Value+search.SameOptimum(p.N()) {
+	if !met {
 		s.survey.Met = 0
 	}
 	return false, nil
 }
+
+// reached returns what to take of candidates, best first: the first that has converged, or the first where none has. It
+// says whether they met a best of this value: what is taken is no worse, and none is above it, converged or not. Values
+// that differ by at most same are one optimum's.
+func reached(climbed []*search.Candidate, best, same float64) (top *search.Candidate, met bool) {
+	top = climbed[0]
+	if at := slices.IndexFunc(climbed, converged); at >= 0 {
+		top = climbed[at]
+	}
+	return top, top.Run.Value <= best+same && climbed[0].Run.Value >= best-same
+}
+
+func converged(c *search.Candidate) bool { return c.Run.Status == optim.Converged }
 
 // wave makes some joiners.
 func (s *sparing) wave(ctx context.Context) error {
