@@ -49,6 +49,7 @@ var imports = map[string][]string{
 	"internal/tablefile":         {},
 	"internal/designtest":        {gonum},
 	"internal/testheap":          {},
+	"internal/testslow":          {},
 	"internal/sandbox":           {"golang.org/x/sys"},
 	"internal/wasm":              {"sdk", "internal/numeric", "internal/pluginproc", "internal/spotcheck", "internal/wire", wazero},
 	"internal/pluginproc":        {"sdk", "internal/numeric", "internal/sandbox", "internal/spotcheck", "internal/wire", goPlugin, hclog, grpc, "golang.org/x/sys"},

@@ -9,11 +9,13 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/gatedlearning/moe/internal/pluginproc/plugintest"
 	_ "github.com/gatedlearning/moe/internal/testheap"
+	"github.com/gatedlearning/moe/internal/testslow"
 )
 
 var update = flag.Bool("update", false, "write what the commands print into the pages")
@@ -22,6 +24,10 @@ var update = flag.Bool("update", false, "write what the commands print into the 
 var sessions = []string{"README.md", "examples/README.md", "docs/writing-a-plugin.md", "docs/curves.md", "docs/trees.md", "docs/gru.md", "docs/families.md", "docs/heldout.md", "docs/diverse.md", "docs/your-own-data.md", "docs/scale.md", "docs/search.md", "docs/certificate.md",
 	"docs/inference.md", "docs/groups.md", "docs/transforms.md", "docs/networks.md", "docs/peers.md", "docs/performance.md",
 	"docs/session.md", "docs/export.md", "docs/reproducing.md", "cmd/moe/skill.md"}
+
+// slowSessions are those pages whose commands take seconds.
+var slowSessions = []string{"docs/heldout.md", "docs/families.md", "docs/gru.md", "docs/trees.md", "docs/curves.md",
+	"docs/your-own-data.md"}
 
 // TestSessions runs every command that a page shows after "$ " in a block of
 // the kind console, and compares what it prints with what the page shows. The
@@ -42,6 +48,9 @@ func TestSessions(t *testing.T) {
 	build(t, "./cmd/moe", built)
 	for _, page := range sessions {
 		t.Run(page, func(t *testing.T) {
+			if slices.Contains(slowSessions, page) {
+				testslow.Mark(t)
+			}
 			text, err := os.ReadFile(page)
 			if err != nil {
 				t.Fatal(err)

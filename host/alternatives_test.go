@@ -15,6 +15,7 @@ import (
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/internal/testslow"
 	"github.com/gatedlearning/moe/plugins/identity"
 	"github.com/gatedlearning/moe/sdk"
 )
@@ -89,6 +90,7 @@ func alternativesOf(src dataset.Source, most int, families []string, noises []No
 //
 //	go test ./host -run TestCompareFinds -study 10 -v -timeout 0
 func TestCompareFinds(t *testing.T) {
+	testslow.Mark(t)
 	families, sets := []string{"gaussian"}, max(1, *studySets)
 	for name, d := range map[string]struct {
 		alternatives func(seed uint64) []Alternative
@@ -137,6 +139,7 @@ func TestCompareFinds(t *testing.T) {
 // TestCompare: the table of descriptions has what crossvalidation says of each alone, whatever their order and the number
 // of processors; what cannot be fitted is in it with the reason, and the fit of the chosen one is that of its range.
 func TestCompare(t *testing.T) {
+	testslow.Mark(t)
 	src := line(4, 100, twoLines(.3, .6))
 	all := alternativesOf(src, 2, []string{"gaussian", "gamma"}, Noises())
 	all = append(all, Alternative{Settings: map[string]string{"family": "none", "noise": "none"}, Refused: errors.New("of no use")})

@@ -9,6 +9,7 @@ import (
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/internal/testslow"
 	"github.com/gatedlearning/moe/plugins/identity"
 )
 
@@ -16,6 +17,7 @@ import (
 // best. Its likelihood is what a pass over the rows has, it is another mixture, the weights add up to 1, the intervals
 // are near those of the best, and the fit itself is the same without the flag.
 func TestArrangements(t *testing.T) {
+	testslow.Mark(t)
 	c := arranged{"uniform, uneven", 2, 0.5, []float64{1.5, 0.5}, true}
 	weighed := 0
 	for seed := uint64(101); seed < 116 && weighed < 1; seed++ {

@@ -24,6 +24,7 @@ import (
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/host/sample"
 	"github.com/gatedlearning/moe/host/search"
+	"github.com/gatedlearning/moe/internal/testslow"
 	"github.com/gatedlearning/moe/plugins/identity"
 	"github.com/gatedlearning/moe/plugins/leakyrelu"
 	"github.com/gatedlearning/moe/plugins/relu"
@@ -235,6 +236,7 @@ func atMost(times, n int) float64 {
 // run, have 10 right fits with Gaussian noise: a false alarm, which fails the
 // test, has probability at most 10·Level = 1 % for another seed.
 func TestCertificateStudy(t *testing.T) {
+	testslow.Mark(t)
 	var right, tailed, wrong tally
 	for _, s := range studyDesigns {
 		if *studySets == 0 && !s.quick {

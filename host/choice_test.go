@@ -8,6 +8,7 @@ import (
 
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/internal/testslow"
 	"github.com/gatedlearning/moe/sdk"
 )
 
@@ -44,6 +45,7 @@ func TestSimplest(t *testing.T) {
 
 // TestChoose: a range is chosen from by ICL, and by what crossvalidation says, which is in the table then.
 func TestChoose(t *testing.T) {
+	testslow.Mark(t)
 	g := groupDesign{act: ident, k: 2, d: 2, n: 150, sigma: .3, intercept: true}
 	src, _ := g.draw(t, 3)
 	data, err := dataset.Load(t.Context(), src)
@@ -99,6 +101,7 @@ func TestBICOfFewRows(t *testing.T) {
 // TestFewRows: of 20 rows near a line BIC has three experts, and corrected for so few rows one, which the file says; of
 // counts there is no noise to estimate, and nothing is corrected.
 func TestFewRows(t *testing.T) {
+	testslow.Mark(t)
 	x, y, counts := make([]float64, 20), make([]float64, 20), make([]float64, 20)
 	for i := range x {
 		r := float64(i + 1)

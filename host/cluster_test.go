@@ -12,6 +12,7 @@ import (
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/metric"
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/internal/testslow"
 	"github.com/gatedlearning/moe/plugins/identity"
 )
 
@@ -70,6 +71,7 @@ var clusterSets = flag.Int("clustersets", 0, "data sets per cell of the study of
 //
 //	go test ./host -run TestClusterCoverage -clustersets 170 -v -timeout 0
 func TestClusterCoverage(t *testing.T) {
+	testslow.Mark(t)
 	sets := *clusterSets
 	cells := []int{20, 40, 100, 400}
 	if sets == 0 {

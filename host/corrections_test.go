@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/gatedlearning/moe/host/sample"
+	"github.com/gatedlearning/moe/internal/testslow"
 	"github.com/gatedlearning/moe/plugins/identity"
 	"github.com/gatedlearning/moe/plugins/relu"
 	"github.com/gatedlearning/moe/sdk"
@@ -52,6 +53,7 @@ func (c leaned) ereg(t *testing.T, seed uint64, transform Transform, corrections
 // the errors are smaller too. In 40 other data sets each the error was at most half of what it was in 38 under the
 // former, and at most .94 in 39 under the latter: the median of three is above these once in a hundred times.
 func TestCorrections(t *testing.T) {
+	testslow.Mark(t)
 	for _, c := range []struct {
 		leaned
 		most float64 // of what the error is without

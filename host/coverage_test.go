@@ -19,6 +19,7 @@ import (
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/predict"
 	"github.com/gatedlearning/moe/host/sample"
+	"github.com/gatedlearning/moe/internal/testslow"
 	"github.com/gatedlearning/moe/plugins/identity"
 	"github.com/gatedlearning/moe/plugins/relu"
 	"github.com/gatedlearning/moe/sdk"
@@ -48,6 +49,7 @@ var coverageCells = []cell{
 // docs/studies/inference.md: one of the 12 blocks would fail in fewer than one run in 100,
 // and the seeds are fixed.
 func TestConfidenceIntervalsCover(t *testing.T) {
+	testslow.Mark(t)
 	for _, c := range coverageCells {
 		t.Run(c.String(), func(t *testing.T) {
 			shares := coverageOf(t, c, *coverageSets)
@@ -171,6 +173,7 @@ func TestPredictionIntervalsCover(t *testing.T) {
 //
 //	go test ./host -run TestPredictionIntervalsOfFewRows -coveragesets 800 -v -timeout 60m
 func TestPredictionIntervalsOfFewRows(t *testing.T) {
+	testslow.Mark(t)
 	for _, c := range []cell{
 		{identity.Family, nil, 2, 5, 120, 0.5, sample.Paper},
 		{identity.Family, nil, 2, 5, 1200, 0.5, sample.Paper},
@@ -268,6 +271,7 @@ func insideShare(t *testing.T, m *fitted.Model, act model.Activation, rows datas
 // 80 data sets of two coefficients each: one false alarm in 10,000 runs. The
 // sandwich's is widened by 0.02 for its own known lowness at small n.
 func TestRobustCoversUnequalNoise(t *testing.T) {
+	testslow.Mark(t)
 	const sets = 80
 	var observed, robust float64
 	for seed := range uint64(sets) {

@@ -25,6 +25,7 @@ import (
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/predict"
 	"github.com/gatedlearning/moe/host/sample"
+	"github.com/gatedlearning/moe/internal/testslow"
 	"github.com/gatedlearning/moe/plugins/identity"
 	"github.com/gatedlearning/moe/sdk"
 )
@@ -173,6 +174,7 @@ func (c densityCase) likelihood(m *fitted.Model, data *model.Data) (f func(theta
 // certificate, predictions, evaluation, checkpoints and held-out rows. Likelihood and information are held against the densities of gonum, written
 // out.
 func TestDensities(t *testing.T) {
+	testslow.Mark(t)
 	const k, d, n = 2, 4, 800
 	for name, c := range densityCases {
 		t.Run(name, func(t *testing.T) {

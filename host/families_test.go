@@ -16,6 +16,7 @@ import (
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/predict"
 	"github.com/gatedlearning/moe/host/terms"
+	"github.com/gatedlearning/moe/internal/testslow"
 	"github.com/gatedlearning/moe/plugins/exp"
 	"github.com/gatedlearning/moe/plugins/identity"
 )
@@ -194,6 +195,7 @@ func decimals(v float64) string {
 // given degrees well below and above the best, and a law of the noise of each expert as well as one of all. Of the tone
 // data screened starts alone had ended 96 below.
 func TestWiderFamiliesFitBetter(t *testing.T) {
+	testslow.Mark(t)
 	at := func(noise Noise, dof float64) float64 {
 		m, err := Fit(t.Context(), activation(identity.Family, nil), column(t, "../examples/tone.csv", "y", "x"),
 			Config{K: 2, Intercepts: BothIntercepts, Family: "student-t", Noise: noise, Dof: dof, Seed: 1})

@@ -5,12 +5,14 @@ import (
 	"testing"
 
 	"github.com/gatedlearning/moe/host/sample"
+	"github.com/gatedlearning/moe/internal/testslow"
 )
 
 // TestNearExpertsOfCounts: of small counts two experts may be near in standard deviations of a row and yet far apart in
 // standard errors. They keep their errors where BIC wants both, and a fit of two experts to rows of one has none. The
 // data set is one of TestFamilyRecovery.
 func TestNearExpertsOfCounts(t *testing.T) {
+	testslow.Mark(t)
 	for k, want := range map[int]bool{1: false, 2: true} {
 		s, err := sample.New(sample.Config{Activation: softplus, K: k, D: 6, N: 10_000, Family: "poisson", Design: sample.Random, Seed: 3004})
 		if err != nil {

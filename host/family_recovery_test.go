@@ -10,6 +10,7 @@ import (
 	"github.com/gatedlearning/moe/host/mixture"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/sample"
+	"github.com/gatedlearning/moe/internal/testslow"
 	"github.com/gatedlearning/moe/plugins/identity"
 	"github.com/gatedlearning/moe/plugins/relu"
 	"github.com/gatedlearning/moe/plugins/sigmoid"
@@ -45,6 +46,7 @@ func recoveryCells() []recoveryCell {
 // it is ten data sets of 10,000 rows of 6 features for each cell and two and three experts, whose coverage is printed;
 // without the flag one of 2,000 rows for each cell and two experts, for the likelihood alone.
 func TestFamilyRecovery(t *testing.T) {
+	testslow.Mark(t)
 	experts, n := []int{2, 3}, 10_000
 	if *studySets == 0 {
 		experts, n = experts[:1], 2_000
@@ -65,6 +67,7 @@ func TestFamilyRecovery(t *testing.T) {
 //
 // Without the flag it is one data set of three families.
 func TestFamilyTrees(t *testing.T) {
+	testslow.Mark(t)
 	tree, err := model.ParseHierarchy("2x2")
 	if err != nil {
 		t.Fatal(err)

@@ -20,6 +20,7 @@ import (
 	"github.com/gatedlearning/moe/host/infer"
 	"github.com/gatedlearning/moe/host/mixture"
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/internal/testslow"
 	"github.com/gatedlearning/moe/plugins/identity"
 	"github.com/gatedlearning/moe/sdk"
 )
@@ -254,6 +255,7 @@ func wrongModels() []wrongModel {
 // of so many data sets of each at least 86 in 100 are suspect, and what was advised is printed: another family, where that is
 // it, in 90 in 100; without the flag of two, all.
 func TestFamilyRemedies(t *testing.T) {
+	testslow.Mark(t)
 	sets := uint64(max(2, *studySets))
 	for _, w := range wrongModels() {
 		t.Run(w.name, func(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/moment"
 	"github.com/gatedlearning/moe/internal/numeric"
+	"github.com/gatedlearning/moe/internal/testslow"
 	"github.com/gatedlearning/moe/sdk"
 )
 
@@ -31,6 +32,7 @@ var flat = sdk.Func{
 // those of g, and with a g that is constant on most of the line, every method gives a model of
 // finite numbers or an error of one line.
 func TestEveryMethodOnHardTargets(t *testing.T) {
+	testslow.Mark(t)
 	identity := sdk.Func{Name: "identity", G: func(z float64) float64 { return z }, DG: func(float64) float64 { return 1 }}
 	bounded := sdk.Func{Name: "tanh", G: math.Tanh, DG: func(z float64) float64 { return 1 - math.Tanh(z)*math.Tanh(z) }}
 	rectified := sdk.Func{Name: "rectified", Kinks: []float64{0}, G: func(z float64) float64 { return max(z, 0) }, DG: func(z float64) float64 {

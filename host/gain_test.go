@@ -8,6 +8,7 @@ import (
 
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/internal/testslow"
 	"github.com/gatedlearning/moe/plugins/identity"
 	"github.com/gatedlearning/moe/plugins/relu"
 )
@@ -16,6 +17,7 @@ import (
 // to be gained is nearly reached; it does not depend on the units of the rows. Where a bound does not say anything, or
 // the gate is not constant, or the activation another, there is none.
 func TestGainBound(t *testing.T) {
+	testslow.Mark(t)
 	const n = 200
 	rng := rand.New(rand.NewPCG(6, 6))
 	x, y, scaled := mat.NewDense(n, 1, nil), make([]float64, n), mat.NewDense(n, 1, nil)

@@ -14,6 +14,7 @@ import (
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/internal/testslow"
 	"github.com/gatedlearning/moe/plugins/exp"
 	"github.com/gatedlearning/moe/plugins/sigmoid"
 	"github.com/gatedlearning/moe/sdk"
@@ -256,6 +257,7 @@ var betablocker = trials{"betablocker", []int{3, 14, 11, 127, 27, 6, 152, 48, 37
 //	Model <- FLXMRglm(cbind(Deaths, Total - Deaths) ~ Treatment | Center, family = "binomial")   # betablocker, k = 3
 //	Model <- FLXMRglm(cbind(Response, Total - Response) ~ Drug | Site, family = "binomial")      # Mehta, k = 3
 func TestPublishedGroups(t *testing.T) {
+	testslow.Mark(t)
 	for _, c := range []trials{
 		betablocker,
 		{"Mehta", []int{0, 6, 3, 2, 2, 2, 10, 2, 0, 2, 2, 1, 5, 2, 11, 4, 0, 0, 1, 1, 1, 0,

@@ -12,6 +12,7 @@ import (
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/infer"
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/internal/testslow"
 	"github.com/gatedlearning/moe/plugins/exp"
 	"github.com/gatedlearning/moe/plugins/identity"
 	"github.com/gatedlearning/moe/plugins/sigmoid"
@@ -114,6 +115,7 @@ func (c groupCase) target(rng *rand.Rand, z int, x []float64, effect float64) fl
 //
 //	go test ./host -run TestGroupVerdicts -groupverdicts 200 -v -timeout 0
 func TestGroupVerdicts(t *testing.T) {
+	testslow.Mark(t)
 	sets, cells := *groupVerdictSets, []int{20, 40, 100, 400}
 	if sets == 0 {
 		sets, cells = 8, []int{100}

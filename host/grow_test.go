@@ -13,6 +13,7 @@ import (
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/sample"
+	"github.com/gatedlearning/moe/internal/testslow"
 	"github.com/gatedlearning/moe/plugins/identity"
 	"github.com/gatedlearning/moe/plugins/relu"
 	"github.com/gatedlearning/moe/sdk"
@@ -93,6 +94,7 @@ func grown(t *testing.T, shape string, family sdk.Family, n, d int, seed uint64)
 // told of the way agrees with it; it does not depend on the number of threads, and goes on
 // from every checkpoint to the same bytes.
 func TestFitTree(t *testing.T) {
+	testslow.Mark(t)
 	ctx := t.Context()
 	src, act := grown(t, "2x(2,1)", identity.Family, 600, 3, 4)
 	fit := func(ctx context.Context, cfg Config) (*fitted.Model, error) { return FitTree(ctx, act, src, 4, cfg) }

@@ -16,6 +16,7 @@ import (
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/predict"
 	"github.com/gatedlearning/moe/host/search/penalty"
+	"github.com/gatedlearning/moe/internal/testslow"
 	"github.com/gatedlearning/moe/sdk"
 )
 
@@ -79,6 +80,7 @@ func overfitted(t *testing.T) (groupDesign, dataset.Source) {
 // TestRangeMends: where a fit alone misses an optimum that the fit of one expert more, less one, leads to, the range has it and says so; log-likelihoods
 // rise with k.
 func TestRangeMends(t *testing.T) {
+	testslow.Mark(t)
 	g, src := overfitted(t)
 	cfg := g.config()
 	m, err := FitRange(t.Context(), g.act, src, 1, 3, cfg)
@@ -114,6 +116,7 @@ func TestFallsOf(t *testing.T) {
 
 // TestResumeMended: a range whose k is fitted anew goes on from any of its checkpoints to the same bytes.
 func TestResumeMended(t *testing.T) {
+	testslow.Mark(t)
 	g, src := overfitted(t)
 	cfg := g.config()
 	cfg.Method = Auto{Starts: 8}
@@ -194,6 +197,7 @@ func TestRangeStudy(t *testing.T) {
 // TestCrossValidateMends: without each part the fits are those of a range, of which some come of neighbours, and what is told of a k is
 // how well these describe the rows of the part.
 func TestCrossValidateMends(t *testing.T) {
+	testslow.Mark(t)
 	g, src := overfitted(t)
 	cfg := g.config()
 	cfg.Method = Auto{Starts: 8}

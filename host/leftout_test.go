@@ -16,6 +16,7 @@ import (
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/predict"
 	"github.com/gatedlearning/moe/host/sample"
+	"github.com/gatedlearning/moe/internal/testslow"
 	"github.com/gatedlearning/moe/plugins/exp"
 	"github.com/gatedlearning/moe/sdk"
 )
@@ -75,6 +76,7 @@ func exactGap(t *testing.T, act sdk.Activation, rows dataset.Source, cfg Config,
 // TestLeaveOneOutExactly: the gap of fits is that of as many fits as there are rows, to a tenth: of normal experts, of
 // weighted rows, of a penalised gate, and of counts.
 func TestLeaveOneOutExactly(t *testing.T) {
+	testslow.Mark(t)
 	for seed := range uint64(4) {
 		g := newRowsDesign(60 + seed)
 		g.n = min(g.n, 240)

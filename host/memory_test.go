@@ -17,6 +17,7 @@ import (
 	"github.com/gatedlearning/moe/host/dataset"
 	_ "github.com/gatedlearning/moe/host/dataset/parquet"
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/internal/testslow"
 	"github.com/gatedlearning/moe/sdk"
 )
 
@@ -61,6 +62,7 @@ func leastMemory(t *testing.T, act sdk.Activation, src dataset.Source, cfg Confi
 // Under the least limit, where the rows stay in a file, a fit has the bytes of one in
 // memory.
 func TestMaxMemory(t *testing.T) {
+	testslow.Mark(t)
 	const n = 32_000 // more than fit beside the least, and too many for a survey
 	for _, test := range []struct {
 		name  string

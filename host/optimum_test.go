@@ -15,6 +15,7 @@ import (
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/sample"
 	_ "github.com/gatedlearning/moe/internal/testheap"
+	"github.com/gatedlearning/moe/internal/testslow"
 	"github.com/gatedlearning/moe/plugins/identity"
 	"github.com/gatedlearning/moe/plugins/leakyrelu"
 	"github.com/gatedlearning/moe/plugins/relu"
@@ -101,6 +102,7 @@ var optimumCells = []cell{
 // TestDefaultFitReachesTheOptimum: on the data sets of every cell the default
 // fit ends at least as high as the fit from the truth, less 0.05.
 func TestDefaultFitReachesTheOptimum(t *testing.T) {
+	testslow.Mark(t)
 	for i, c := range optimumCells {
 		sets := *easySets
 		if i >= len(optimumCells)-hardCells {

@@ -13,6 +13,7 @@ import (
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/sample"
+	"github.com/gatedlearning/moe/internal/testslow"
 	"github.com/gatedlearning/moe/plugins/identity"
 	"github.com/gatedlearning/moe/plugins/relu"
 	"github.com/gatedlearning/moe/sdk"
@@ -139,6 +140,7 @@ func with(m Method, field string, value any) Method {
 // method does not take is refused, by name, with the methods that take it, and what it does take
 // changes the model's file. Every field of the configuration is among what is asked, or said not to be.
 func TestTakes(t *testing.T) {
+	testslow.Mark(t)
 	act, src, truth := cell{identity.Family, nil, 2, 5, 250, 0.3, sample.Random}.draw(t, 1) // d above 2k, standard inputs: every method can fit it
 	table := &trial{act: act, src: src, started: truth, cfg: Config{K: 2}}
 	for _, m := range small() {

@@ -17,6 +17,7 @@ import (
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/predict"
 	"github.com/gatedlearning/moe/host/terms"
+	"github.com/gatedlearning/moe/internal/testslow"
 	"github.com/gatedlearning/moe/plugins/identity"
 	"github.com/gatedlearning/moe/plugins/leakyrelu"
 	"github.com/gatedlearning/moe/plugins/relu"
@@ -106,6 +107,7 @@ func TestOutputScaleAgreesWithNLS(t *testing.T) {
 // for the same likelihood, written in R, as the best of 150 random starts; so is its best
 // of three experts, which random starts seldom find, and the likelihood there is what R says.
 func TestOutputScaleAgreesWithOptim(t *testing.T) {
+	testslow.Mark(t)
 	table, cfg := dnase(t)
 	for output, want := range map[OutputScale]struct {
 		loglik float64
@@ -303,6 +305,7 @@ func TestOutputScaleOfUnits(t *testing.T) {
 // TestOutputScaleRefused: what cannot be told from the rest of the parameters is not
 // fitted.
 func TestOutputScaleRefused(t *testing.T) {
+	testslow.Mark(t)
 	src := drawn(math.Tanh, [2]float64{}, [2]float64{1, 1}, [2][4]float64{{1}, {-1}}, 200, 0.1, 2)
 	exponential := sdk.Func{Name: "exp", G: math.Exp, DG: math.Exp}
 	affine := sdk.Func{Name: "affine", G: func(z float64) float64 { return 1 + 2*z }, DG: func(float64) float64 { return 2 }}
@@ -339,6 +342,7 @@ func TestOutputScaleRefused(t *testing.T) {
 // TestOutputScaleResumed: a fit that goes on from its checkpoints ends in the same
 // bytes, at any number of threads.
 func TestOutputScaleResumed(t *testing.T) {
+	testslow.Mark(t)
 	table, cfg := dnase(t)
 	cfg.Output, cfg.Method = PerExpertScale, Auto{Starts: 8}
 	var kept [][]byte

@@ -12,6 +12,7 @@ import (
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/predict"
 	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/internal/testslow"
 	"github.com/gatedlearning/moe/plugins/identity"
 )
 
@@ -61,6 +62,7 @@ func heldOutBy(t *testing.T, m *fitted.Model, which fitted.Which, rows dataset.S
 // it is without the penalised model. That is where the gradient of the penalised likelihood is 0, by sums of its own,
 // with standard errors of everything.
 func TestPenalisedGate(t *testing.T) {
+	testslow.Mark(t)
 	if testing.Short() {
 		t.Skip("three fits")
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/search"
+	"github.com/gatedlearning/moe/internal/testslow"
 	"github.com/gatedlearning/moe/plugins/identity"
 )
 
@@ -47,6 +48,7 @@ func fileOf(t *testing.T, m *fitted.Model) string {
 // A range is its single fits, in one reading; the least BIC wins, ICL is
 // recomputed here row by row, and the eigenvalues of T̂2 say the same k.
 func TestFitRange(t *testing.T) {
+	testslow.Mark(t)
 	ctx, act := context.Background(), activation(t, identity.Family)
 	x, y := drawn(t, identity.Family, 3000, 6, 2, 1)
 	src := &counting{Source: dataset.Matrix(x, y)}
@@ -110,6 +112,7 @@ func entropyOf(p *model.Params, x *mat.Dense, y []float64) float64 {
 // The eigenvalues of T̂2 give the true number in 39 of these 40 samples (n = 1e4,
 // d = 10); three misses would be another estimator.
 func TestEigengap(t *testing.T) {
+	testslow.Mark(t)
 	wrong := 0
 	act := activation(t, identity.Family)
 	for seed := range uint64(10) {
@@ -204,6 +207,7 @@ func TestPaths(t *testing.T) {
 // A fit that is taken up at any of its checkpoints, through JSON, ends in the
 // same file; one of another request or other data is refused.
 func TestResume(t *testing.T) {
+	testslow.Mark(t)
 	act := activation(t, identity.Family)
 	x, y := drawn(t, identity.Family, 400, 8, 4, 5)
 	for name, fit := range map[string]func(ctx context.Context, cfg host.Config) (*fitted.Model, error){

@@ -11,6 +11,7 @@ import (
 	"github.com/gatedlearning/moe/host/moment"
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/host/sample"
+	"github.com/gatedlearning/moe/internal/testslow"
 	"github.com/gatedlearning/moe/plugins/identity"
 	"github.com/gatedlearning/moe/plugins/relu"
 	"github.com/gatedlearning/moe/plugins/sigmoid"
@@ -30,6 +31,7 @@ import (
 //
 //	MOE_STUDY=40 go test ./host -run TestPredictedSampleSize -v
 func TestPredictedSampleSize(t *testing.T) {
+	testslow.Mark(t)
 	sets, study := 40, os.Getenv("MOE_STUDY")
 	if n, err := strconv.Atoi(study); err == nil {
 		sets = n

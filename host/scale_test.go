@@ -13,11 +13,13 @@ import (
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/scaling"
+	"github.com/gatedlearning/moe/internal/testslow"
 )
 
 // TestTargetScale: a fit of h(y) is that of a table whose target is h(y), to the byte, but for likelihoods, which are of y:
 // Σ log |h′(y)| more, and BIC and AIC −2 times that.
 func TestTargetScale(t *testing.T) {
+	testslow.Mark(t)
 	const n = 400
 	rng := rand.New(rand.NewPCG(5, 8))
 	x, y := mat.NewDense(n, 2, nil), make([]float64, n)

@@ -24,6 +24,7 @@ import (
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/search"
 	"github.com/gatedlearning/moe/internal/stream"
+	"github.com/gatedlearning/moe/internal/testslow"
 	"github.com/gatedlearning/moe/plugins/identity"
 	"github.com/gatedlearning/moe/plugins/relu"
 	"github.com/gatedlearning/moe/sdk"
@@ -198,6 +199,7 @@ func bestOfEM(t testing.TB, act sdk.Activation, src dataset.Source, cfg Config, 
 //
 // finds anew; the constants are what it printed.
 func TestSeparatingGates(t *testing.T) {
+	testslow.Mark(t)
 	for _, c := range []struct {
 		pieces
 		em float64
@@ -230,6 +232,7 @@ func TestSeparatingGates(t *testing.T) {
 // TestSoftStarts: of a table with 7.8 rows a parameter, on which the best of 80 runs of EM
 // from random soft starts is at −221.84 and short runs lead to −224.40, the default fit is no worse than that.
 func TestSoftStarts(t *testing.T) {
+	testslow.Mark(t)
 	s := piecesDesigns[0]
 	m, err := Fit(t.Context(), activation(s.family, nil), s.draw(1033), Config{K: s.k, Seed: 1, Intercepts: BothIntercepts})
 	if err != nil {
@@ -245,6 +248,7 @@ func TestSoftStarts(t *testing.T) {
 // for the coefficients that exist and none for the others, says so in its file and in
 // print, and reads back.
 func TestSeparationIsSaid(t *testing.T) {
+	testslow.Mark(t)
 	const n = 3000
 	rng := rand.New(rand.NewPCG(4, 4))
 	x, y := mat.NewDense(n, 2, nil), make([]float64, n)

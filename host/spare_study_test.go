@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/gatedlearning/moe/host/infer"
+	"github.com/gatedlearning/moe/internal/testslow"
 	builtin "github.com/gatedlearning/moe/plugins/tanh"
 	"github.com/gatedlearning/moe/sdk"
 )
@@ -158,6 +159,7 @@ func sumSpare(t *testing.T, pattern string) {
 // TestHeldOthers: where the others have adapted to the absence of the spare expert the best place is not met, and starts
 // agree on another that is 1.75 lower; where they are held as they are it is.
 func TestHeldOthers(t *testing.T) {
+	testslow.Mark(t)
 	g, extra := spareDesign(4903)
 	src, _ := g.draw(t, 4903)
 	cfg := g.config()

@@ -13,6 +13,7 @@ import (
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/internal/testslow"
 	"github.com/gatedlearning/moe/plugins/exp"
 	"github.com/gatedlearning/moe/plugins/identity"
 	"github.com/gatedlearning/moe/plugins/sigmoid"
@@ -176,6 +177,7 @@ func checkTiedCovariance(t *testing.T, name string, m *fitted.Model, src dataset
 //	              concomitant ~ I(Replicate == 3)                                          −79.8254
 //	trypanosome   k = 2, cbind(Dead, 1 - Dead) ~ 1, fixed ~ log(Dose)                      −177.3686
 func TestPublishedTied(t *testing.T) {
+	testslow.Mark(t)
 	check := func(name string, m *fitted.Model, err error, constant, want float64, parameters int) {
 		t.Helper()
 		if err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/internal/testslow"
 	"github.com/gatedlearning/moe/plugins/identity"
 )
 
@@ -20,6 +21,7 @@ import (
 // and the other one has; without, the fit has not converged and has no model for new rows, or every σ is .002 of the target's
 // standard deviation at least. Rows beside the ties have a likelihood.
 func TestTies(t *testing.T) {
+	testslow.Mark(t)
 	const n, d, floor = 200, 2, 0.01
 	rng := rand.New(rand.NewPCG(4, 19))
 	b := model.Block{N: n, X: make([]float64, n*d), Y: make([]float64, n)}

@@ -15,6 +15,7 @@ import (
 	"github.com/gatedlearning/moe/host/infer"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/search"
+	"github.com/gatedlearning/moe/internal/testslow"
 	"github.com/gatedlearning/moe/plugins/identity"
 	"github.com/gatedlearning/moe/sdk"
 )
@@ -135,6 +136,7 @@ func TestAsOne(t *testing.T) {
 // is said to come to is the fit of two experts. Of two experts they are where BIC prefers one. With -study it counts on
 // so many data sets of each kind from -studyfrom on.
 func TestOneExpertTooMany(t *testing.T) {
+	testslow.Mark(t)
 	lines := func(act sdk.Activation) func(seed uint64) (dataset.Source, sdk.Activation, string) {
 		return func(seed uint64) (dataset.Source, sdk.Activation, string) {
 			g := groupDesign{act: act, k: 2, d: 3, n: 1000, sigma: 0.3, intercept: true}

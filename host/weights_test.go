@@ -13,6 +13,7 @@ import (
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/sample"
+	"github.com/gatedlearning/moe/internal/testslow"
 	"github.com/gatedlearning/moe/plugins/identity"
 	"github.com/gatedlearning/moe/plugins/sigmoid"
 	"github.com/gatedlearning/moe/sdk"
@@ -54,6 +55,7 @@ func drawn(t testing.TB, family sdk.Family, n, d, k int, seed uint64) (*mat.Dens
 // A row of weight w counts as w rows, a row of weight 0 as none: the fit is that
 // of the rows repeated, moments included.
 func TestWeightsCountRows(t *testing.T) {
+	testslow.Mark(t)
 	for name, test := range map[string]struct {
 		family sdk.Family
 		cfg    host.Config

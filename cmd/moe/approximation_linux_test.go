@@ -32,6 +32,7 @@ func TestApproximationScripts(t *testing.T) {
 			env.Setenv("MOE_CONFIG_DIR", filepath.Join(env.WorkDir, ".config"))
 			return links(env.WorkDir, built)
 		},
+		Condition: ifSlow,
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 			"exits":      cmdExits,
 			"refuses":    cmdRefuses,

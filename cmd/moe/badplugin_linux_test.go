@@ -24,6 +24,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gatedlearning/moe/internal/pluginproc/plugintest"
+	"github.com/gatedlearning/moe/internal/testslow"
 )
 
 // badplugins builds the plugin with every fault and draws the data that the
@@ -387,6 +388,7 @@ var badSandbox = flag.String("bad-sandbox", "default", "the sandbox of TestBadPl
 // plugin, the call and the fault, and the limit where it hangs; no file is new or
 // changed, and no process and no socket is left.
 func TestBadPlugins(t *testing.T) {
+	testslow.Mark(t)
 	name := func(f fault) string {
 		if f.args == nil {
 			return f.mode
@@ -441,6 +443,7 @@ func checkLine(t *testing.T, s *stage, stderr, says string) {
 // or die and come again: the model is that of a plugin that does not, to the
 // byte, and nothing is left.
 func TestBadManners(t *testing.T) {
+	testslow.Mark(t)
 	type manners struct {
 		mode, like string
 		flags      []string
@@ -488,6 +491,7 @@ func TestBadManners(t *testing.T) {
 
 // TestPluginKilled kills the plugin in the middle of a fit, from outside.
 func TestPluginKilled(t *testing.T) {
+	testslow.Mark(t)
 	want := newStage(t, "double")
 	if code, _, stderr := want.run(t, want.fit("--exact-activation", "--starts", "4")...); code > 1 {
 		t.Fatalf("exit code %d: %s", code, stderr)
@@ -589,6 +593,7 @@ var killedCommands = flag.Int("killed-commands", 10, "how many fits TestKilledFi
 // TestKilledFits kills fits by SIGKILL while a plugin works: it is gone, and no
 // output has changed.
 func TestKilledFits(t *testing.T) {
+	testslow.Mark(t)
 	s := newStage(t, "hang")
 	before := s.files(t)
 	for range *killedCommands {
@@ -668,6 +673,7 @@ func TestVerifyFarOut(t *testing.T) {
 // TestSandboxFlag: the sandbox is chosen by name, verify says how whole it is, and a
 // fit is the same in each.
 func TestSandboxFlag(t *testing.T) {
+	testslow.Mark(t)
 	s := newStage(t, "relu")
 	if code, _, stderr := s.run(t, s.fit("--sandbox", "loose")...); code != exitUsage || !strings.Contains(stderr, `--sandbox: no sandbox "loose"; there are default, strict and off`) {
 		t.Errorf("exit code %d: %s", code, stderr)

@@ -23,6 +23,7 @@ import (
 	"github.com/gatedlearning/moe/host"
 	"github.com/gatedlearning/moe/internal/atomicfile"
 	"github.com/gatedlearning/moe/internal/pluginproc/plugintest"
+	"github.com/gatedlearning/moe/internal/testslow"
 )
 
 // The environment of a moe whose n-th operation on an output is to fail, or to be
@@ -219,6 +220,7 @@ var every = flag.Bool("every", false, "let every operation fail in TestEveryOper
 // new. Killed there it leaves the same. With -every it takes a minute on two cores;
 // else some operations of every command fail, of outputs that are there already.
 func TestEveryOperationFails(t *testing.T) {
+	testslow.Mark(t)
 	dir := prepared(t)
 	inputs := files(t, dir)
 	for name, args := range writers() {
@@ -275,6 +277,7 @@ var kills = flag.Int("kills", 20, "how many times TestKilledAgainAndAgain kills 
 // checkpoint, leaves nothing half written, and in the end the bytes of one that was
 // left alone. With -kills 200 it takes a minute on two cores.
 func TestKilledAgainAndAgain(t *testing.T) {
+	testslow.Mark(t)
 	dir := t.TempDir()
 	run := func(after time.Duration, signal syscall.Signal, args ...string) int {
 		t.Helper()

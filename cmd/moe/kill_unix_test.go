@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/gatedlearning/moe/internal/atomicfile"
+	"github.com/gatedlearning/moe/internal/testslow"
 )
 
 // Killed while it writes, a command leaves the old output whole, whatever the
@@ -65,6 +66,7 @@ func TestKilledWhileWriting(t *testing.T) {
 // name, leaves no part, or that of the pass before; merging without it
 // names it or says that it is of another model, and rerun it gives what it would have.
 func TestKilledShard(t *testing.T) {
+	testslow.Mark(t)
 	dir := t.TempDir()
 	run := func(want int, says string, args ...string) {
 		t.Helper()
@@ -205,6 +207,7 @@ func interrupted(t *testing.T, dir string, args ...string) string {
 // An interrupted fit leaves a checkpoint and says where; resumed it ends in the
 // bytes of an uninterrupted one and takes the checkpoint away.
 func TestInterruptedFitResumes(t *testing.T) {
+	testslow.Mark(t)
 	dir := t.TempDir()
 	run := func(args ...string) (int, string) {
 		t.Helper()
@@ -301,6 +304,7 @@ func TestHangUpAndForeignCheckpoint(t *testing.T) {
 
 // An interrupted reproduction goes on where it was, to the same files.
 func TestInterruptedReproduction(t *testing.T) {
+	testslow.Mark(t)
 	dir := t.TempDir()
 	reproduce := func(out string) []string {
 		return []string{"reproduce", "004-gamma", "002-L3", "--quick", "--threads", "1", "-o", out}

@@ -9,10 +9,13 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/gatedlearning/moe/internal/testslow"
 )
 
 // A fit of rows that the limit does not hold stays within it, whole process and all.
 func TestMaxMemory(t *testing.T) {
+	testslow.Mark(t)
 	const limit = 64 // MiB; the rows are 76
 	dir := t.TempDir()
 	sample, _ := command(t, dir, "sample", "--activation", "identity", "--k", "2", "--d", "4", "--n", "2000000", "-o", "data.npy")

@@ -9,11 +9,14 @@ import (
 	"testing"
 
 	"gonum.org/v1/gonum/floats"
+
+	"github.com/gatedlearning/moe/internal/testslow"
 )
 
 // TestModuleLanguages builds what moe plugin new writes for every language of modules by the command in its
 // README, and fits with it. A language whose compiler is not there is skipped.
 func TestModuleLanguages(t *testing.T) {
+	testslow.Mark(t)
 	dir := t.TempDir()
 	moe := filepath.Join(dir, "moe")
 	run := func(t *testing.T, in, name string, args ...string) string {

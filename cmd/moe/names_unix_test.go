@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"unicode"
+
+	"github.com/gatedlearning/moe/internal/testslow"
 )
 
 // hostile is a name that would clear a terminal, colour it, and look like a line
@@ -43,6 +45,7 @@ func printed(t *testing.T, dir string, args ...string) (code int, out string) {
 
 // Names of files, columns and store entries do not reach a terminal as they are.
 func TestHostileNames(t *testing.T) {
+	testslow.Mark(t)
 	dir := t.TempDir()
 	table := hostile + ".csv"
 	shows := func(want int, args ...string) {

@@ -23,6 +23,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/internal/testslow"
 )
 
 // The scripts in testdata run the command as its users do. Beside testscript's
@@ -50,6 +51,7 @@ func TestScripts(t *testing.T) {
 			env.Setenv("EXAMPLES", examples)
 			return err
 		},
+		Condition: ifSlow,
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 			"exits":      cmdExits,
 			"refuses":    cmdRefuses,
@@ -62,6 +64,14 @@ func TestScripts(t *testing.T) {
 			"damage":     cmdDamage,
 		},
 	})
+}
+
+// ifSlow knows the condition slow: slow tests are to run.
+func ifSlow(name string) (bool, error) {
+	if name != "slow" {
+		return false, fmt.Errorf("no condition %q", name)
+	}
+	return testslow.Wanted(), nil
 }
 
 func need(ts *testscript.TestScript, neg bool, ok bool, usage string) {
