@@ -106,6 +106,9 @@ var imports = map[string][]string{
 	"host/moment":  {"sdk", "solver", "host/gaussians", "host/mixture", "host/model", "host/optim", "host/tensor", "host/loss", "host/problem", "internal/numeric", "internal/stream", gonum},
 	"host/search":  {"internal/kernel", "host/model", "host/mixture", "host/optim", "host/metric", "host/dataset", "host/loss", "host/infer", "host/problem", "host/moment", "host/search/arrange", "host/search/partition", "host/search/separation", "internal/numeric", "internal/stream", gonum},
 
+	// What is asked of a fitted mixture beside how sure its parameters are.
+	"host/infer/gain": {"host/model", "host/mixture", "host/loss", gonum},
+
 	// What the search imports knows nothing of it.
 	"host/search/arrange":    {"internal/kernel", "internal/numeric", "host/model", "host/mixture", "host/optim", "host/problem", gonum},
 	"host/search/partition":  {"host/model", "host/problem", gonum},
@@ -123,7 +126,7 @@ var imports = map[string][]string{
 	"host/descent": {"host/model", "host/optim", "host/metric", "host/loss", "host/problem", "host/moment", "host/search", "internal/stream", gonum},
 	"host/shard": {"sdk", "internal/atomicfile", "internal/memory", "internal/numeric", "internal/textfile", "host/model", "host/dataset", "host/tensor", "host/fitted",
 		"host/loss", "host/infer", "host/mixture", "host/optim", "host/problem", "host/moment", "host/recheck", gonum},
-	"host": {"sdk", "internal/claims", "internal/envelope", "internal/numeric", "host/explore", "host/model", "host/optim", "host/metric", "host/dataset", "host/loss", "host/infer",
+	"host": {"sdk", "internal/claims", "internal/envelope", "internal/numeric", "host/explore", "host/model", "host/optim", "host/metric", "host/dataset", "host/loss", "host/infer", "host/infer/gain",
 		"host/problem", "host/mixture", "host/moment", "host/search", "host/search/penalty", "host/search/separation", "host/search/steps", "host/search/vacancy", "host/descent", "host/fitted", "host/predict", "host/recheck", "host/shard", "host/terms", "internal/stream", gonum},
 	"host/network": {"sdk", "sdk/gauss", "solver", "internal/numeric", "host/model", "host/optim", "host/tensor", "host/metric", "host/dataset", "host/infer", "host/problem", "host/recheck", "internal/stream", gonum},
 	"host/diverse": {"sdk/gauss", "host/model", "host/optim", "host/network", "internal/stream", gonum},
@@ -131,7 +134,7 @@ var imports = map[string][]string{
 		"plugins/exp", "plugins/identity", "plugins/leakyrelu", "plugins/probit", "plugins/relu", "plugins/sigmoid", "plugins/softplus", "plugins/tanh", "golang.org/x/sys"},
 
 	"host/experiment": {"sdk", "sdk/gauss", "solver", "host/network", "host/diverse", "host/model", "host/mixture", "host/problem", "host/moment", "host/search", "host/search/steps", "host/optim", "host/metric", "host/tensor",
-		"host/dataset", "host/sample", "host/loss", "host/fitted", "host/catalog", "host/gru", "host/gru/states", "host/infer", "examples", "internal/atomicfile", "internal/stream", gonum},
+		"host/dataset", "host/sample", "host/loss", "host/fitted", "host/catalog", "host/gru", "host/gru/states", "host/infer/gain", "examples", "internal/atomicfile", "internal/stream", gonum},
 
 	// A fit is described, for the command and for other programs.
 	"host/spec": {"sdk", "host", "host/dataset", "host/descent", "host/fitted", "host/model", "host/optim", "host/scaling", "host/shard", "host/terms", "internal/strictjson", "internal/suggest"},
