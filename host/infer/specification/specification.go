@@ -1,4 +1,6 @@
-package infer
+// Package specification tests the specification of a fitted mixture: whether sums over its rows of terms whose mean
+// given x is 0 under the model are as the model has them. host/infer judges what the tests tell.
+package specification
 
 import (
 	"context"
@@ -6,6 +8,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/gatedlearning/moe/host/infer"
 	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/mixture"
 	"github.com/gatedlearning/moe/host/model"
@@ -25,8 +28,8 @@ const (
 	// cheapProducts.
 	mostDraws     = 40000
 	cheapProducts = 25_000_000
-	// MostTerms bounds the work: the covariance has as many rows.
-	MostTerms = 1000
+	// mostTerms bounds the work: the covariance has as many rows.
+	mostTerms = 1000
 	// rankTolerance is the share of a direction's variance that must be left
 	// after the scores are taken off for it to count as a test of its own.
 	// Exactly dependent terms leave rounding, about 1e−12.
@@ -55,7 +58,7 @@ const (
 // activation and of ctx, or [*TooManyError].
 func Tests(ctx context.Context, rows model.Rows, act model.Activation, p *model.Params, free loss.Free, seed uint64,
 	workers int) (Tested, error) {
-	s, err := NewSpecification(act, p, free)
+	s, err := NewSteps(act, p, free)
 	if err != nil {
 		return Tested{}, err
 	}
@@ -77,20 +80,18 @@ func Tests(ctx context.Context, rows model.Rows, act model.Activation, p *model.
 
 // Tested is what [Tests] tell.
 type Tested struct {
-	Tests    []Test
-	Untested []Untested // experts of too few rows
-	NotMade  []NotMade  // tests
-	Mass     []float64  // Σ r_i of every expert over the rows
-	Overlap  float64    // of the experts: the mean of Σ_i r_i·(1 − r_i)
+	Tests    []infer.Test
+	Untested []infer.Untested // experts of too few rows
+	NotMade  []infer.NotMade  // tests
+	Mass     []float64        // Σ r_i of every expert over the rows
+	Overlap  float64          // of the experts: the mean of Σ_i r_i·(1 − r_i)
 }
-
-// NotMade is a test that these rows do not admit.
-type NotMade struct{ Name, Why string }
 
 // quadratic makes the tests of sums over the rows that are quadratic forms in them, given the
 // covariance of a row's terms, which was taken over so many draws; along eigenvectors, if that is wanted. The sums are
 // used up.
-func (m *terms) quadratic(s *RowSums, c *mat.SymDense, draws float64, along bool) (*quadraticForms, []Untested) {
+func (m *terms) quadratic(s *RowSums, c *mat.SymDense, draws float64, along bool) (*quadraticForms,
+	[]infer.Untested) {
 	m.allowForCoefficients(s)
 	untested := m.untested(s)
 	q := &quadraticForms{cov: c, sums: s.Terms, n: s.draws(), draws: draws, blocks: m.at[atNonlinearity:], along: along,
@@ -106,10 +107,10 @@ func (m *terms) quadratic(s *RowSums, c *mat.SymDense, draws float64, along bool
 	}
 	q.standardise()
 	q.project(0, m.at[atResiduals], ridged)
-	q.test(testResiduals, m.at[atResiduals], m.at[atNonlinearity])
+	q.test(infer.ResidualsTest, m.at[atResiduals], m.at[atNonlinearity])
 	q.project(m.at[atResiduals], m.at[atNonlinearity], ranked)
-	for i, name := range []string{testNonlinearity, testGate, testGateFeatures, testHeteroscedasticity,
-		testInteractions} {
+	for i, name := range []string{infer.NonlinearityTest, infer.GateTest, infer.GateFeaturesTest, infer.SpreadTest,
+		infer.InteractionsTest} {
 		q.test(name, m.at[atNonlinearity+i], m.at[atNonlinearity+i+1])
 	}
 	q.nameFeatures(m.p.D, m.pairs, m.gateGroups, m.gatePairs, m.at[atGateFeatures:atInteractions+2])
@@ -130,37 +131,29 @@ func drawsFor(terms int) int {
 	return max(leastDraws, drawsPerTerm*terms, min(mostDraws, cheapProducts/(terms*terms)))
 }
 
-// Untested is an expert with too few rows for tests of its own: fewer than
-// rowsPerCoefficient for each of its coefficients.
-type Untested struct {
-	Expert       int
-	Rows         float64 // Σ r_i; of 0/1 targets of mean m Σ r_i·4m(1−m)
-	Coefficients int     // that were estimated from them
-}
-
 // rowsPerCoefficient is the least number of an expert's rows, for each of its
 // coefficients, with which its residuals are tested: with fewer the estimation
 // takes more than half off their sums, and the rest is far from normal.
 const rowsPerCoefficient = 2
 
 // untested returns the experts with too few rows.
-func (m *terms) untested(s *RowSums) (out []Untested) {
+func (m *terms) untested(s *RowSums) (out []infer.Untested) {
 	for i, mass := range s.Mass {
 		if len(s.Telling) > 0 {
 			mass = s.Telling[i]
 		}
 		if mass < float64(rowsPerCoefficient*len(m.expert)) {
-			out = append(out, Untested{i, mass, len(m.expert)})
+			out = append(out, infer.Untested{Expert: i, Rows: mass, Coefficients: len(m.expert)})
 		}
 	}
 	return out
 }
 
-// TooManyError says that a model has more terms than [MostTerms].
+// TooManyError says that a model has more terms than [mostTerms].
 type TooManyError struct{ Terms int }
 
 func (e *TooManyError) Error() string {
-	return fmt.Sprintf("the certificate needs %d terms for each row, more than %d", e.Terms, MostTerms)
+	return fmt.Sprintf("the certificate needs %d terms for each row, more than %d", e.Terms, mostTerms)
 }
 
 // RowSums are sums over rows of what the specification tests of a mixture of k experts
@@ -186,7 +179,7 @@ func (s *RowSums) draws() float64 {
 }
 
 // dependence is the test of rows that depend on each other beyond their experts, or why there is none.
-func (s *RowSums) dependence() (t Test, why string) {
+func (s *RowSums) dependence() (t infer.Test, why string) {
 	if s.Groups != nil {
 		return s.Groups.test()
 	}
@@ -414,7 +407,7 @@ func (m *terms) allowForCoefficients(s *RowSums) {
 // ConditionalMoments is the χ² test that terms have mean 0: sums are those over n rows, cov the mean of the products of
 // a row's terms, taken over as many. The test has no name; its DF is 0 where nothing is left of the
 // terms.
-func ConditionalMoments(cov *mat.SymDense, sums []float64, n float64) Test {
+func ConditionalMoments(cov *mat.SymDense, sums []float64, n float64) infer.Test {
 	q := &quadraticForms{cov: cov, sums: sums, n: n, draws: n, blocks: []int{0, len(sums)}}
 	q.standardise()
 	return q.form(0, len(sums)).chiSquared()

@@ -1,4 +1,4 @@
-package infer
+package specification
 
 import (
 	"context"
@@ -10,17 +10,6 @@ import (
 	"github.com/gatedlearning/moe/internal/kernel"
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/stat/distuv"
-)
-
-// Names of the specification tests. Files call the heteroscedasticity test "spread".
-const (
-	testResiduals          = "residuals"
-	testNonlinearity       = "nonlinearity"
-	testGate               = "gate"
-	testGateFeatures       = "gate features"
-	testHeteroscedasticity = "spread"
-	testInteractions       = "interactions"
-	testDependence         = "dependence"
 )
 
 // Per-row terms of a fitted model, each of mean 0 given x under it. With r_i the

@@ -1,4 +1,4 @@
-package infer
+package specification
 
 import (
 	"context"
@@ -7,14 +7,11 @@ import (
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 
+	"github.com/gatedlearning/moe/host/infer"
 	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/internal/kernel"
 )
-
-// testCorrelation asks whether the noise of a row's targets is correlated where it is
-// taken for independent.
-const testCorrelation = "correlation"
 
 // VectorTests are [Tests] of a mixture with vector outputs under one gate, fitted to rows
 // with their targets in M columns. With r_i the posterior given all targets and
@@ -29,7 +26,7 @@ const testCorrelation = "correlation"
 func VectorTests(ctx context.Context, rows model.Rows, act model.Activation, p *model.VectorParams, free loss.Free,
 	seed uint64, workers int) (Tested, error) {
 	m := newVectorTerms(act, p, free)
-	if m.end > MostTerms {
+	if m.end > mostTerms {
 		return Tested{}, &TooManyError{m.end}
 	}
 	draws := drawsFor(m.end)
@@ -322,13 +319,14 @@ func (m *vectorTerms) draw(ctx context.Context, b *model.Block, experts []int, r
 }
 
 // quadratic is [terms.quadratic].
-func (m *vectorTerms) quadratic(s *RowSums, c *mat.SymDense, draws float64, along bool) (*quadraticForms, []Untested) {
+func (m *vectorTerms) quadratic(s *RowSums, c *mat.SymDense, draws float64, along bool) (*quadraticForms,
+	[]infer.Untested) {
 	m.allowForCoefficients(s)
 	q := &quadraticForms{cov: c, sums: s.Terms, n: s.Weight, draws: draws, blocks: m.blocks(), along: along}
-	var untested []Untested
+	var untested []infer.Untested
 	for i, mass := range s.Mass {
 		if mass < float64(rowsPerCoefficient*m.coefficients) {
-			untested = append(untested, Untested{i, mass, m.coefficients})
+			untested = append(untested, infer.Untested{Expert: i, Rows: mass, Coefficients: m.coefficients})
 			q.omit(m.residuals+3*i*m.p.M, 3*m.p.M)
 			q.omit(m.nonlinearity+3*i*m.p.M, 3*m.p.M)
 		}
@@ -341,12 +339,12 @@ func (m *vectorTerms) quadratic(s *RowSums, c *mat.SymDense, draws float64, alon
 	}
 	q.standardise()
 	q.project(0, m.residuals, ridged)
-	q.test(testResiduals, m.residuals, m.correlation)
-	q.test(testCorrelation, m.correlation, m.nonlinearity)
+	q.test(infer.ResidualsTest, m.residuals, m.correlation)
+	q.test(infer.CorrelationTest, m.correlation, m.nonlinearity)
 	q.project(m.residuals, m.nonlinearity, ranked)
 	blocks := m.blocks()
-	for i, name := range []string{testNonlinearity, testGate, testGateFeatures, testHeteroscedasticity,
-		testInteractions} {
+	for i, name := range []string{infer.NonlinearityTest, infer.GateTest, infer.GateFeaturesTest, infer.SpreadTest,
+		infer.InteractionsTest} {
 		q.test(name, blocks[i], blocks[i+1])
 	}
 	q.nameFeatures(m.p.D, m.pairs, m.gateGroups, m.gatePairs, []int{m.gateFeatures, m.spread, m.interactions, m.end})
