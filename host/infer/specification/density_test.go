@@ -160,7 +160,7 @@ func TestTermsWithAZeroExpert(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	drawn, err := m.sample(t.Context(), data, 0, 20000, sums, 7, 1)
+	drawn, err := sample(t.Context(), data, m.p, 0, 20000, sums, 7, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

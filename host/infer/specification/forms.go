@@ -172,8 +172,11 @@ func ranked(v *mat.SymDense, cross *mat.Dense) *mat.Dense {
 	return &out
 }
 
-// test makes that of the terms from lo to hi, if anything is left of them.
+// test makes that of the terms from lo to hi, if there are any and anything is left of them.
 func (q *quadraticForms) test(name string, lo, hi int) {
+	if lo == hi {
+		return
+	}
 	f := q.form(lo, hi)
 	f.name = name
 	q.forms = append(q.forms, f)
@@ -200,10 +203,10 @@ func (q *quadraticForms) name(test string, features []int) {
 	}
 }
 
-// nameFeatures says which pairs of d features the tests of such tell most of, where their terms are of one pair
-// each: of the gates' features, which begin at the first place, and of interactions, at the next to last.
-func (q *quadraticForms) nameFeatures(d, pairs, gateGroups, gatePairs int, at []int) {
-	if pairs < d*(d+1)/2 {
+// nameFeatures says which pairs of features the tests of such tell most of, where their terms are of one pair
+// each: of the gates' features and of interactions of the first target.
+func (q *quadraticForms) nameFeatures(l *layout) {
+	if l.pairs < l.d*(l.d+1)/2 {
 		return
 	}
 	pair := func(i int) []int {
@@ -213,13 +216,14 @@ func (q *quadraticForms) nameFeatures(d, pairs, gateGroups, gatePairs int, at []
 		}
 		return []int{i, j}
 	}
-	interactions := at[len(at)-2]
-	if i, s := q.worst(interactions, interactions+pairs); s > 0 {
+	interactions := l.at[atInteractions]
+	if i, s := q.worst(interactions, interactions+l.pairs); s > 0 {
 		q.name(infer.InteractionsTest, pair(i))
 	}
 	most := 0.0
-	for from := at[0]; gatePairs == pairs && from < at[1]; from += gateGroups + gatePairs {
-		if i, s := q.worst(from+gateGroups, from+gateGroups+gatePairs); s > most {
+	of := l.gateGroups + l.gatePairs
+	for from := l.at[atGateFeatures]; l.gatePairs == l.pairs && from < l.at[atHeteroscedasticity]; from += of {
+		if i, s := q.worst(from+l.gateGroups, from+of); s > most {
 			most = s
 			q.name(infer.GateFeaturesTest, pair(i))
 		}

@@ -87,34 +87,11 @@ type Tested struct {
 	Overlap  float64          // of the experts: the mean of Σ_i r_i·(1 − r_i)
 }
 
-// quadratic makes the tests of sums over the rows that are quadratic forms in them, given the
-// covariance of a row's terms, which was taken over so many draws; along eigenvectors, if that is wanted. The sums are
-// used up.
+// quadratic makes the tests of sums over the rows that are quadratic forms in them: see [layout.forms].
 func (m *terms) quadratic(s *RowSums, c *mat.SymDense, draws float64, along bool) (*quadraticForms,
 	[]infer.Untested) {
 	m.allowForCoefficients(s)
-	untested := m.untested(s)
-	q := &quadraticForms{cov: c, sums: s.Terms, n: s.draws(), draws: draws, blocks: m.at[atNonlinearity:], along: along,
-		groups: s.Groups != nil}
-	for _, u := range untested {
-		q.omit(m.at[atResiduals]+3*u.Expert, 3)
-		q.omit(m.at[atNonlinearity]+3*u.Expert, 3)
-	}
-	of := m.gateGroups + m.gatePairs
-	for _, j := range q.omitHardGates(m.p.K*len(m.expert), m.p.Gates(), gateScale(m.gate, m.xRMS), draws) {
-		q.omit(m.at[atGate]+5*j, 5)
-		q.omit(m.at[atGateFeatures]+of*j, of)
-	}
-	q.standardise()
-	q.project(0, m.at[atResiduals], ridged)
-	q.test(infer.ResidualsTest, m.at[atResiduals], m.at[atNonlinearity])
-	q.project(m.at[atResiduals], m.at[atNonlinearity], ranked)
-	for i, name := range []string{infer.NonlinearityTest, infer.GateTest, infer.GateFeaturesTest, infer.SpreadTest,
-		infer.InteractionsTest} {
-		q.test(name, m.at[atNonlinearity+i], m.at[atNonlinearity+i+1])
-	}
-	q.nameFeatures(m.p.D, m.pairs, m.gateGroups, m.gatePairs, m.at[atGateFeatures:atInteractions+2])
-	return q, untested
+	return m.forms(s, c, draws, along)
 }
 
 // tests makes those of sums, given so many draws.
@@ -135,19 +112,6 @@ func drawsFor(terms int) int {
 // coefficients, with which its residuals are tested: with fewer the estimation
 // takes more than half off their sums, and the rest is far from normal.
 const rowsPerCoefficient = 2
-
-// untested returns the experts with too few rows.
-func (m *terms) untested(s *RowSums) (out []infer.Untested) {
-	for i, mass := range s.Mass {
-		if len(s.Telling) > 0 {
-			mass = s.Telling[i]
-		}
-		if mass < float64(rowsPerCoefficient*len(m.expert)) {
-			out = append(out, infer.Untested{Expert: i, Rows: mass, Coefficients: len(m.expert)})
-		}
-	}
-	return out
-}
 
 // TooManyError says that a model has more terms than [mostTerms].
 type TooManyError struct{ Terms int }
@@ -371,37 +335,16 @@ func sumsOf[W any](ctx context.Context, data model.Rows, workers int, none func(
 	return chunks[0], nil
 }
 
-// allowForCoefficients takes off the sums of the residuals' shape what the
-// estimation of the experts' coefficients adds to them in the mean. The p
-// coefficients of expert i leave its squared residuals, over m_i rows, a mean of
-// σ²·(1 − p/m_i), and a free σ² is less than the noise's by the mean of that over
-// the experts that share it: so those of expert i have a mean of 1 + δ_i, where
-// δ_i = (coefficients that share σ_i)/(their rows) − p/m_i, or −p/m_i alone for a
-// given σ, and its terms ψ one of δ_i·dEψ(sZ)/ds² for each row. Under a density f that is half the mean of
-// r_i·ψ·f″/(f·E[(log f)′²]) by f's mean: of the residuals' shape under 0/1 targets, whose variance is their mean's, it
-// is 0. There, and for a given σ, all terms have such a mean. That of the scores is what the coefficients' own bias
-// comes from, so that next to nothing is taken off what they nearly explain.
+// allowForCoefficients is [layout.allow].
 func (m *terms) allowForCoefficients(s *RowSums) {
 	if m.noise && len(m.p.Sigma) == m.p.K {
 		return
 	}
-	own, rows := float64(len(m.expert))+float64(len(m.outputs))/float64(m.p.K), s.Weight
+	rows := s.Weight
 	if m.p.Zero {
 		rows = floats.Sum(s.Mass)
 	}
-	for i, mass := range s.Mass {
-		excess := -min(own, mass)
-		if m.noise {
-			excess += mass * own * float64(m.p.K) / rows
-		}
-		if len(s.Slopes) == 0 {
-			at := m.at[atResiduals] + 3*i
-			s.Terms[at] -= excess * slopeWide
-			s.Terms[at+1] -= excess * slopeNarrow
-		} else if mass > 0 {
-			floats.AddScaled(s.Terms, -excess/(2*mass), s.Slopes[i*len(s.Terms):(i+1)*len(s.Terms)])
-		}
-	}
+	m.allow(s, float64(m.coefficients)+float64(len(m.outputs))/float64(m.p.K), rows, m.noise)
 }
 
 // ConditionalMoments is the χ² test that terms have mean 0: sums are those over n rows, cov the mean of the products of

@@ -284,7 +284,7 @@ func TestSampleGivesRareExpertsTheirDraws(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, err := m.sample(t.Context(), data, 0, wanted, sums, 1, 2)
+		s, err := sample(t.Context(), data, m.p, 0, wanted, sums, 1, 2)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -317,7 +317,7 @@ func TestCovarianceOfRareExperts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := m.sample(t.Context(), data, 0, 40000, sums, 1, 1)
+	s, err := sample(t.Context(), data, m.p, 0, 40000, sums, 1, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -557,7 +557,7 @@ func TestTermsOfDrawsAreKept(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	drawn, err := m.sample(t.Context(), data, 0, 1000, sums, 1, 1)
+	drawn, err := sample(t.Context(), data, m.p, 0, 1000, sums, 1, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

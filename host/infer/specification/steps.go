@@ -57,7 +57,7 @@ func (s *Steps) Sums(ctx context.Context, rows model.Rows, workers int) (*RowSum
 // taken Σ p_i and the weight of all its rows.
 func (s *Steps) Draw(ctx context.Context, rows model.Rows, first int, all *RowSums, seed uint64,
 	workers int) (*Draws, error) {
-	return s.terms.sample(ctx, rows, first, s.Draws(), all, seed, workers)
+	return sample(ctx, rows, s.terms.p, first, s.Draws(), all, seed, workers)
 }
 
 // Tests draws targets for the rows drawn and makes the tests of the sums. Where they are below
