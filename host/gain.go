@@ -5,7 +5,7 @@ import (
 	"errors"
 
 	"github.com/gatedlearning/moe/host/fitted"
-	"github.com/gatedlearning/moe/host/infer"
+	"github.com/gatedlearning/moe/host/infer/gain"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/problem"
 )
@@ -19,8 +19,8 @@ func gainBound(ctx context.Context, p *problem.Problem, q *model.Params) (*fitte
 	if !p.Shape.ConstantGate || p.Activation == nil || p.Activation.Info().Name != "identity" {
 		return nil, nil
 	}
-	g, err := infer.Gain(ctx, p.Given, q, p.Shape.Estimated(), infer.GainBudget)
-	if none := (*infer.NoGainError)(nil); errors.As(err, &none) {
+	g, err := gain.BoundOf(ctx, p.Given, q, p.Shape.Estimated(), gain.Budget)
+	if none := (*gain.NoBoundError)(nil); errors.As(err, &none) {
 		return nil, nil
 	}
 	if err != nil || !(g.Upper < mostGain) {

@@ -15,7 +15,7 @@ import (
 	"gonum.org/v1/gonum/stat"
 
 	"github.com/gatedlearning/moe/host/dataset"
-	"github.com/gatedlearning/moe/host/infer"
+	"github.com/gatedlearning/moe/host/infer/gain"
 	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/plugins/identity"
 )
@@ -77,7 +77,7 @@ func TestGainStudy(t *testing.T) {
 			if err != nil {
 				t.Fatal(file, err)
 			}
-			g, err := infer.Gain(t.Context(), rows, m.Params(), loss.All, 5*infer.GainBudget)
+			g, err := gain.BoundOf(t.Context(), rows, m.Params(), loss.All, 5*gain.Budget)
 			if err != nil {
 				t.Fatal(file, err)
 			}

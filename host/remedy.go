@@ -10,6 +10,7 @@ import (
 
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/infer"
+	"github.com/gatedlearning/moe/host/infer/specification"
 	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/mixture"
 	"github.com/gatedlearning/moe/host/model"
@@ -134,8 +135,8 @@ func (r remedy) climb(ctx context.Context, p *problem.Problem, rows model.Rows, 
 
 // passes says whether the tests that judge the remedy pass the rows, or fail by little beside those of the fit.
 func (r tried) passes(ctx context.Context, p *problem.Problem, rows model.Rows) (bool, error) {
-	tested, err := infer.Tests(ctx, rows, p.G, r.with, r.shape.Estimated(), p.Seed, p.Threads)
-	if many := (*infer.TooManyError)(nil); errors.As(err, &many) {
+	tested, err := specification.Tests(ctx, rows, p.G, r.with, r.shape.Estimated(), p.Seed, p.Threads)
+	if many := (*specification.TooManyError)(nil); errors.As(err, &many) {
 		return false, nil
 	}
 	if err != nil {

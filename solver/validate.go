@@ -7,6 +7,7 @@ import (
 
 	"github.com/gatedlearning/moe/sdk"
 	"github.com/gatedlearning/moe/sdk/gauss"
+	"github.com/gatedlearning/moe/solver/properties"
 )
 
 // Validation is all that can be said about an activation at noise level Sigma
@@ -21,8 +22,8 @@ type Validation struct {
 	// where it offers none, and OwnMoments is false.
 	MomentsDifference float64
 	OwnMoments        bool
-	Noise             *Noise          // nil where the activation is invalid or V4 is infinite
-	OneHiddenLayer    *OneHiddenLayer // at σ = 1; nil where φ′ grows too fast for ρ
+	Noise             *Noise                     // nil where the activation is invalid or V4 is infinite
+	OneHiddenLayer    *properties.OneHiddenLayer // at σ = 1; nil where φ′ grows too fast for ρ
 }
 
 // Validate judges act by the quadrature of its values: what it says about
@@ -63,7 +64,7 @@ func Validate(ctx context.Context, act sdk.Activation, sigma float64) (*Validati
 			return nil, err
 		}
 	}
-	switch o, err := OneHiddenLayerOf(ctx, act, 1); {
+	switch o, err := properties.OneHiddenLayerOf(ctx, act, 1); {
 	case err == nil:
 		v.OneHiddenLayer = &o
 	case !errors.Is(err, gauss.ErrGrowth):

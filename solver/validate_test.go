@@ -63,20 +63,9 @@ func TestErrorsPassThrough(t *testing.T) {
 			t.Errorf("%s: %+v, %v", name, v, err)
 		}
 	}
-	values, derivative := broken{Func: relu, eval: errBroken}, broken{Func: relu, deriv: errBroken}
+	values := broken{Func: relu, eval: errBroken}
 	if _, err := solver.NoiseOf(t.Context(), values, solver.Transform{C4: 1, C2: 1}); !errors.Is(err, errBroken) || !strings.Contains(err.Error(), `noise of activation "relu"`) {
 		t.Errorf("noise: %v", err)
-	}
-	for _, sigma := range []float64{1, 2} {
-		if _, err := solver.OneHiddenLayerOf(t.Context(), derivative, sigma); !errors.Is(err, errBroken) {
-			t.Errorf("one hidden layer: %v", err)
-		}
-	}
-	if r, err := solver.RhoRangeOf(t.Context(), derivative); !errors.Is(err, errBroken) || r != nil {
-		t.Errorf("range of ρ: %v, %v", r, err)
-	}
-	if _, _, err := solver.RhoOf(t.Context(), derivative, 1); !errors.Is(err, errBroken) {
-		t.Errorf("ρ: %v", err)
 	}
 	if _, err := solver.NewOptimal(t.Context(), values, .05, 2); !errors.Is(err, errBroken) {
 		t.Errorf("least variance: %v", err)
@@ -111,8 +100,5 @@ func TestValidateSays(t *testing.T) {
 	steep := fn("steep", math.Tanh, func(z float64) float64 { return math.Exp(z * z / 3) })
 	if v, err := solver.Validate(t.Context(), steep, .05); err != nil || !v.Verdict.Valid || v.Noise == nil || v.OneHiddenLayer != nil {
 		t.Errorf("%+v, %v", v, err)
-	}
-	if r, err := solver.RhoRangeOf(t.Context(), steep); r != nil || err != nil {
-		t.Errorf("range of ρ %+v, %v", r, err)
 	}
 }

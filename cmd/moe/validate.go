@@ -15,6 +15,7 @@ import (
 	"github.com/gatedlearning/moe/internal/atomicfile"
 	"github.com/gatedlearning/moe/sdk"
 	"github.com/gatedlearning/moe/solver"
+	"github.com/gatedlearning/moe/solver/properties"
 )
 
 // validateFlags are the flags of moe validate-activation.
@@ -108,10 +109,10 @@ func (f *validateFlags) printVerdict(cmd *cobra.Command, plugin *catalog.Plugin)
 		return err
 	}
 	answer.Least = report.RowsOf(answer.Optimal.Noise, f.design)
-	if answer.RhoRange, err = solver.RhoRangeOf(ctx, plugin.Activation); err != nil {
+	if answer.RhoRange, err = properties.RhoRangeOf(ctx, plugin.Activation); err != nil {
 		return err
 	}
-	if answer.Strong, err = solver.StrongIdentifiabilityOf(ctx, plugin.Activation); err != nil {
+	if answer.Strong, err = properties.StrongIdentifiabilityOf(ctx, plugin.Activation); err != nil {
 		return err
 	}
 	if f.plot != "" {

@@ -15,7 +15,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/gatedlearning/moe/host/dataset"
-	"github.com/gatedlearning/moe/host/infer"
+	"github.com/gatedlearning/moe/host/infer/specification"
 	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/sample"
@@ -225,7 +225,7 @@ func stages(ctx context.Context, sampler *sample.Sampler, act model.Activation, 
 		{"information, for standard errors", row, 2*predictors + dense,
 			func() error { return l.Information(ctx, h, dst, p, nil) }},
 		{"certificate's tests", 2 * row, 2 * predictors, func() error {
-			_, err := infer.Tests(ctx, rows, act, p, loss.All, 1, t)
+			_, err := specification.Tests(ctx, rows, act, p, loss.All, 1, t)
 			return err
 		}},
 		{"rows from a file", 2 * row, 0, func() error {

@@ -17,7 +17,7 @@ import (
 	"github.com/gatedlearning/moe/examples"
 	"github.com/gatedlearning/moe/host/catalog"
 	"github.com/gatedlearning/moe/host/dataset"
-	"github.com/gatedlearning/moe/host/infer"
+	"github.com/gatedlearning/moe/host/infer/gain"
 	"github.com/gatedlearning/moe/host/moment"
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/host/search"
@@ -156,8 +156,8 @@ func gainBound(z size) *Figure {
 			"drawn from.",
 		Settings: fmt.Sprintf("Measured tables and drawn ones: x ~ N(0, I), experts of N(0, 1) coefficients that are "+
 			"equally probable, noise of σ = .3 or .3 times t(3). One to %d identity experts under a constant gate "+
-			"with one σ, by likelihood as moe fit has it. The bound by host/infer.Gain, with five times the budget "+
-			"that a certificate has, at the σ of the fit; a smaller σ is not covered.", mostGainExperts),
+			"with one σ, by likelihood as moe fit has it. The bound by host/infer/gain.BoundOf, with five times the "+
+			"budget that a certificate has, at the σ of the fit; a smaller σ is not covered.", mostGainExperts),
 		X: Axis{Label: "k"}, Y: Axis{Label: "gain at most", Log: true}, Level: saysSomething,
 		judge: judgeGainBound, Views: views("measured", "drawn"),
 		Columns: []string{"table", "n", "coefficients", "k", "σ", "directional derivative", "bound", "gained by one",
@@ -204,7 +204,7 @@ func (g gainTable) run(ctx context.Context, seed uint64) (*output, error) {
 		if err != nil {
 			return nil, err
 		}
-		bound, err := infer.Gain(ctx, p.Given, found.Best.Params, p.Shape.Estimated(), 5*infer.GainBudget)
+		bound, err := gain.BoundOf(ctx, p.Given, found.Best.Params, p.Shape.Estimated(), 5*gain.Budget)
 		if err != nil {
 			return nil, err
 		}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/gatedlearning/moe/host/network"
 	"github.com/gatedlearning/moe/sdk"
-	"github.com/gatedlearning/moe/solver"
+	"github.com/gatedlearning/moe/solver/properties"
 )
 
 // slides003 are the claims of 003 that can be measured.
@@ -92,7 +92,7 @@ func rhoUnit(ctx context.Context, _ uint64) (*output, error) {
 	for _, h := range hidden {
 		row := []string{h.Name}
 		for _, s := range rhoScales {
-			rho, _, err := solver.RhoOf(ctx, h.Func, s)
+			rho, _, err := properties.RhoOf(ctx, h.Func, s)
 			if err != nil {
 				return nil, err
 			}
@@ -102,7 +102,7 @@ func rhoUnit(ctx context.Context, _ uint64) (*output, error) {
 		t := new(trace)
 		for i := range 21 {
 			s := 0.1 * math.Pow(100, float64(i)/20)
-			rho, _, err := solver.RhoOf(ctx, h.Func, s)
+			rho, _, err := properties.RhoOf(ctx, h.Func, s)
 			if err != nil {
 				return nil, err
 			}
@@ -179,7 +179,7 @@ func hessianUnit(name string, most int) unit {
 	return unit{key: fmt.Sprintf("hessian %s d to %d", name, most),
 		run: func(ctx context.Context, _ uint64) (*output, error) {
 			act, out := hiddenNamed(name), new(output)
-			rho, _, err := solver.RhoOf(ctx, act, 1)
+			rho, _, err := properties.RhoOf(ctx, act, 1)
 			if err != nil {
 				return nil, err
 			}

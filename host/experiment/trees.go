@@ -160,7 +160,7 @@ func recurrence() treeCase {
 const (
 	distances  = "distances"
 	divergence = "divergence"
-	gain       = "gain" // log-likelihood of the tree less that of the flat fit
+	gainOver   = "gain" // log-likelihood of the tree less that of the flat fit
 )
 
 // The fits whose divergences are compared.
@@ -273,7 +273,7 @@ func (c treeCase) run(ctx context.Context, seed uint64, ns []int, run int, flat 
 	if flat {
 		out.add(divergence, c.name()+", "+fitTree, run, &apart[0])
 		out.add(divergence, c.name()+", "+fitFlat, run, &apart[1])
-		out.add(gain, c.name(), run, gains)
+		out.add(gainOver, c.name(), run, gains)
 	}
 	return out, nil
 }

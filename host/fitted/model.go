@@ -636,7 +636,7 @@ type Certificate struct {
 }
 
 // GainBound bounds what mixtures of any number of identity experts under a constant gate gain in log-likelihood over
-// the fitted one, with its sigma. See infer.Gain.
+// the fitted one, with its sigma. See gain.BoundOf.
 type GainBound struct {
 	Upper   float64 `json:"upper"`   // no such mixture gains more
 	Found   float64 `json:"found"`   // what one gains

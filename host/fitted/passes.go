@@ -27,7 +27,7 @@ type Passes struct {
 	Met      int  `json:"met"`      // of its starts, at the best optimum
 }
 
-// Squares are sums of squares over rows: see infer.Squares.
+// Squares are sums of squares over rows: see specification.Squares.
 type Squares struct {
 	Rows     int       `json:"rows"`
 	Z        []float64 `json:"z"`        // K, of the experts' predictors

@@ -39,11 +39,22 @@ const (
 	unseenLevel = 0.025
 )
 
+// Names of the tests of a mixture, in files too.
+const (
+	ResidualsTest    = "residuals"
+	NonlinearityTest = "nonlinearity"
+	GateTest         = "gate"
+	GateFeaturesTest = "gate features"
+	SpreadTest       = "spread" // heteroscedasticity
+	InteractionsTest = "interactions"
+	DependenceTest   = "dependence"
+	// CorrelationTest asks whether the noise of a row's targets is correlated where it is taken for independent.
+	CorrelationTest = "correlation"
+)
+
 // Test is one specification test: of the fitted model against the data.
 type Test struct {
-	// "residuals", "nonlinearity", "gate", "gate features", "spread", "interactions", "dependence"; of several targets
-	// "correlation" too
-	Name      string
+	Name      string  // one of those above, or of another model's test
 	Statistic float64 // χ² with DF degrees of freedom under the fitted model
 	DF        int
 	PValue    float64
@@ -73,6 +84,16 @@ func (t *Test) excess() float64 { return t.Statistic - float64(t.DF) }
 
 // beyondNoise says that it fails, by more than the shape of the noise explains.
 func (t *Test) beyondNoise() bool { return t.Verdict == Suspect && t.Robust && t.excess() > t.Noise }
+
+// Untested is an expert with too few rows for tests of its own.
+type Untested struct {
+	Expert       int
+	Rows         float64 // Σ r_i; of 0/1 targets of mean m Σ r_i·4m(1−m)
+	Coefficients int     // that were estimated from them
+}
+
+// NotMade is a test that these rows do not admit.
+type NotMade struct{ Name, Why string }
 
 // Evidence is what the search for the optimum has seen.
 type Evidence struct {
@@ -181,7 +202,7 @@ func Judge(tests []Test, e Evidence) *Certificate {
 	for i := range tests {
 		t := &tests[i]
 		c.PValue = min(c.PValue, m*t.PValue)
-		if t.Name != testDependence {
+		if t.Name != DependenceTest {
 			against = min(against, m*t.PValue)
 			if t.Robust || t.shaped() {
 				robust = min(robust, m*t.PValue)
@@ -229,7 +250,7 @@ func ShapeCause(d mixture.Density) string {
 }
 
 // OfSpread says whether the test of this name is of the spread of an expert's residuals.
-func OfSpread(test string) bool { return test == testResiduals || test == testHeteroscedasticity }
+func OfSpread(test string) bool { return test == ResidualsTest || test == SpreadTest }
 
 const (
 	noiseCause = "noise that is not Gaussian or not of equal variance"
@@ -238,14 +259,14 @@ const (
 
 // suggests are what the failure of each test of a mixture suggests besides FewCause.
 var suggests = map[string]string{
-	testResiduals:          noiseCause,
-	testCorrelation:        "noise that is correlated between the targets",
-	testNonlinearity:       "another nonlinearity",
-	testGate:               gateCause,
-	testGateFeatures:       gateCause,
-	testHeteroscedasticity: "noise whose variance depends on the features",
-	testInteractions:       "experts that are not linear in their features",
-	testDependence:         "rows that depend on those before them",
+	ResidualsTest:    noiseCause,
+	CorrelationTest:  "noise that is correlated between the targets",
+	NonlinearityTest: "another nonlinearity",
+	GateTest:         gateCause,
+	GateFeaturesTest: gateCause,
+	SpreadTest:       "noise whose variance depends on the features",
+	InteractionsTest: "experts that are not linear in their features",
+	DependenceTest:   "rows that depend on those before them",
 }
 
 // Cause is one of what failures suggest.
@@ -271,9 +292,9 @@ func (c *Certificate) explain() {
 	}
 	slices.SortStableFunc(failed, func(a, b *Test) int { return cmp.Compare(b.excess(), a.excess()) })
 	means := slices.ContainsFunc(failed, func(t *Test) bool { return t.ofMeans() && (t.beyondNoise() || t.shaped()) })
-	spread := slices.ContainsFunc(failed, func(t *Test) bool { return !t.ofMeans() && t.Name != testDependence })
+	spread := slices.ContainsFunc(failed, func(t *Test) bool { return !t.ofMeans() && t.Name != DependenceTest })
 	few := means && (spread || slices.ContainsFunc(failed, (*Test).another))
-	first := len(failed) > 0 && (!failed[0].ofMeans() && failed[0].Name != testDependence || failed[0].another())
+	first := len(failed) > 0 && (!failed[0].ofMeans() && failed[0].Name != DependenceTest || failed[0].another())
 	add := func(why Cause) {
 		i := slices.IndexFunc(c.Causes, func(o Cause) bool { return o.Text == why.Text })
 		if i < 0 {
@@ -287,12 +308,12 @@ func (c *Certificate) explain() {
 	}
 	for _, t := range failed {
 		if t.Cause == noiseCause && t.Robust {
-			add(Cause{Test: testResiduals, Text: noiseCause})
+			add(Cause{Test: ResidualsTest, Text: noiseCause})
 			continue
 		}
 		// Noise that is wider at some x is not Gaussian over all of them.
-		if t.Name == testResiduals && !few && slices.ContainsFunc(failed,
-			func(o *Test) bool { return o.Name == testHeteroscedasticity && o.beyondNoise() }) {
+		if t.Name == ResidualsTest && !few && slices.ContainsFunc(failed,
+			func(o *Test) bool { return o.Name == SpreadTest && o.beyondNoise() }) {
 			continue
 		}
 		add(Cause{Test: t.Name, Text: t.Suggests, Features: t.Features})
@@ -309,7 +330,7 @@ func (c *Certificate) explain() {
 
 // ofMeans says that a test is of the means or of the gate, not of the residuals' spread or order.
 func (t *Test) ofMeans() bool {
-	return !OfSpread(t.Name) && t.Name != testCorrelation && t.Name != testDependence
+	return !OfSpread(t.Name) && t.Name != CorrelationTest && t.Name != DependenceTest
 }
 
 // shaped says that it is of the means of a mixture, or of its gate, and that another density of the target fails it

@@ -9,7 +9,7 @@ import (
 
 func TestJudge(t *testing.T) {
 	tests := func(residuals, gate float64) []Test {
-		return []Test{failing(testResiduals, residuals), failing(testGate, gate)}
+		return []Test{failing(ResidualsTest, residuals), failing(GateTest, gate)}
 	}
 	care := func(starts, met int, unseen float64) Care {
 		return Care{Taken: true, Spares: 1, Starts: starts, Met: met, Unseen: unseen}
@@ -69,14 +69,14 @@ func TestJudge(t *testing.T) {
 
 // failing is a test with this p-value: a χ² with two degrees of freedom, whose survival function is exp(−s/2).
 func failing(name string, p float64) Test {
-	return Test{Name: name, PValue: p, Statistic: -2 * math.Log(p), DF: 2, Robust: name != testResiduals && name != testCorrelation}
+	return Test{Name: name, PValue: p, Statistic: -2 * math.Log(p), DF: 2, Robust: name != ResidualsTest && name != CorrelationTest}
 }
 
 // TestDependenceSaysNothingOfTheOptimum: rows that depend on each other make the model suspect,
 // and send no search on.
 func TestDependenceSaysNothingOfTheOptimum(t *testing.T) {
-	got := Judge([]Test{failing(testResiduals, 0.5), failing(testGate, 0.5), failing(testDependence, 1e-9)}, Evidence{Starts: 1, Kinds: 1, Agreeing: 1})
-	if got.Optimum != Pass || got.Model != Suspect || got.Cause != suggests[testDependence] {
+	got := Judge([]Test{failing(ResidualsTest, 0.5), failing(GateTest, 0.5), failing(DependenceTest, 1e-9)}, Evidence{Starts: 1, Kinds: 1, Agreeing: 1})
+	if got.Optimum != Pass || got.Model != Suspect || got.Cause != suggests[DependenceTest] {
 		t.Errorf("optimum %s, model %s: %s", got.Optimum, got.Model, got.Cause)
 	}
 }
@@ -90,22 +90,22 @@ func TestCauses(t *testing.T) {
 		t.Noise = t.Statistic + 1
 		return t
 	}
-	gate, experts, wide, rows := suggests[testGate], suggests[testInteractions], suggests[testHeteroscedasticity], suggests[testDependence]
+	gate, experts, wide, rows := suggests[GateTest], suggests[InteractionsTest], suggests[SpreadTest], suggests[DependenceTest]
 	for name, c := range map[string]struct {
 		tests []Test
 		want  []string
 	}{
-		"none":                           {[]Test{failing(testResiduals, 0.1), failing(testGate, 0.1)}, nil},
-		"the shape alone":                {[]Test{failing(testResiduals, less)}, []string{noiseCause}},
-		"the shape and what it adds":     {[]Test{failing(testResiduals, much), explained(failing(testInteractions, least)), explained(failing(testHeteroscedasticity, least))}, []string{noiseCause}},
-		"merged experts":                 {[]Test{failing(testResiduals, much), failing(testInteractions, less), failing(testHeteroscedasticity, least)}, []string{FewCause, noiseCause, experts, wide}},
-		"merged experts, by the spread":  {[]Test{failing(testHeteroscedasticity, much), failing(testInteractions, less)}, []string{FewCause, wide, experts}},
-		"a gate, seen twice":             {[]Test{failing(testGate, less), failing(testGateFeatures, much)}, []string{gate}},
-		"a gate, and the residuals less": {[]Test{failing(testGateFeatures, much), failing(testResiduals, least)}, []string{gate, noiseCause, FewCause}},
-		"a product of features":          {[]Test{failing(testInteractions, much), failing(testHeteroscedasticity, less)}, []string{experts, wide, FewCause}},
-		"noise that grows":               {[]Test{failing(testResiduals, much), failing(testHeteroscedasticity, less)}, []string{wide}},
-		"rows in time":                   {[]Test{failing(testDependence, much), failing(testResiduals, least)}, []string{rows, noiseCause}},
-		"a system that is none":          {[]Test{{Name: "units", Suggests: "merged units", PValue: much, Statistic: 500, DF: 2, Robust: true}, failing(testGate, least)}, []string{FewCause, "merged units", gate}},
+		"none":                           {[]Test{failing(ResidualsTest, 0.1), failing(GateTest, 0.1)}, nil},
+		"the shape alone":                {[]Test{failing(ResidualsTest, less)}, []string{noiseCause}},
+		"the shape and what it adds":     {[]Test{failing(ResidualsTest, much), explained(failing(InteractionsTest, least)), explained(failing(SpreadTest, least))}, []string{noiseCause}},
+		"merged experts":                 {[]Test{failing(ResidualsTest, much), failing(InteractionsTest, less), failing(SpreadTest, least)}, []string{FewCause, noiseCause, experts, wide}},
+		"merged experts, by the spread":  {[]Test{failing(SpreadTest, much), failing(InteractionsTest, less)}, []string{FewCause, wide, experts}},
+		"a gate, seen twice":             {[]Test{failing(GateTest, less), failing(GateFeaturesTest, much)}, []string{gate}},
+		"a gate, and the residuals less": {[]Test{failing(GateFeaturesTest, much), failing(ResidualsTest, least)}, []string{gate, noiseCause, FewCause}},
+		"a product of features":          {[]Test{failing(InteractionsTest, much), failing(SpreadTest, less)}, []string{experts, wide, FewCause}},
+		"noise that grows":               {[]Test{failing(ResidualsTest, much), failing(SpreadTest, less)}, []string{wide}},
+		"rows in time":                   {[]Test{failing(DependenceTest, much), failing(ResidualsTest, least)}, []string{rows, noiseCause}},
+		"a system that is none":          {[]Test{{Name: "units", Suggests: "merged units", PValue: much, Statistic: 500, DF: 2, Robust: true}, failing(GateTest, least)}, []string{FewCause, "merged units", gate}},
 	} {
 		var got []string
 		judged := Judge(c.tests, Evidence{})
@@ -117,32 +117,17 @@ func TestCauses(t *testing.T) {
 		}
 	}
 	// Of two tests that suggest the same the features are those of the one that has some.
-	features := failing(testGateFeatures, least)
+	features := failing(GateFeaturesTest, least)
 	features.Features = []int{2, 3}
-	if got := Judge([]Test{failing(testGate, much), features}, Evidence{}).Causes; len(got) != 1 || !slices.Equal(got[0].Features, []int{2, 3}) {
+	if got := Judge([]Test{failing(GateTest, much), features}, Evidence{}).Causes; len(got) != 1 || !slices.Equal(got[0].Features, []int{2, 3}) {
 		t.Errorf("causes %+v, want one with features", got)
-	}
-}
-
-// TestHeld: a test that does not depend on the noise's shape holds as long as little may be added to it.
-func TestHeld(t *testing.T) {
-	for _, c := range []struct {
-		robust         bool
-		overlap, shape float64
-		want           bool
-	}{{true, 0, 1e6, true}, {true, 0.3, 7, true}, {true, 0.3, 300, false}, {false, 0, 0, false}} {
-		tests := []Test{{Name: testResiduals, Statistic: c.shape, DF: 0}, {Name: testGate, Robust: c.robust}}
-		allowForNoise(tests, c.overlap)
-		if got := tests[1].Held(); got != c.want {
-			t.Errorf("%+v: held %v", c, got)
-		}
 	}
 }
 
 // TestReasons: a pass says what was not seen and how much was tried, not that
 // the optimum is the best.
 func TestReasons(t *testing.T) {
-	pass := []Test{{Name: testResiduals, PValue: 0.5}}
+	pass := []Test{{Name: ResidualsTest, PValue: 0.5}}
 	for _, c := range []struct {
 		tests []Test
 		e     Evidence
@@ -154,15 +139,15 @@ func TestReasons(t *testing.T) {
 			"404 starts of 6 kinds found nothing better, but only 2 of the survey's reached it; better ones may exist"},
 		{pass, Evidence{Starts: 404, Kinds: 6, Agreeing: 4, Survey: true},
 			"404 starts of 6 kinds found nothing better, but none of the survey's reached it; better ones may exist"},
-		{[]Test{{Name: testResiduals, PValue: 1e-9}}, Evidence{Starts: 4, Kinds: 2, Agreeing: 3},
+		{[]Test{{Name: ResidualsTest, PValue: 1e-9}}, Evidence{Starts: 4, Kinds: 2, Agreeing: 3},
 			"4 starts of 2 kinds found nothing better, and 3 reached it"},
-		{[]Test{{Name: testGate, PValue: 1e-9, Robust: true}}, Evidence{Starts: 16, Kinds: 2, Agreeing: 3},
+		{[]Test{{Name: GateTest, PValue: 1e-9, Robust: true}}, Evidence{Starts: 16, Kinds: 2, Agreeing: 3},
 			"16 starts of 2 kinds found nothing better, and 3 reached it"},
-		{[]Test{{Name: testGate, PValue: 1e-9, Robust: true}}, Evidence{Starts: 1, Kinds: 1, Agreeing: 1},
+		{[]Test{{Name: GateTest, PValue: 1e-9, Robust: true}}, Evidence{Starts: 1, Kinds: 1, Agreeing: 1},
 			"only 1 start was made, and tests of the model fail; better ones are likely"},
-		{[]Test{{Name: testGate, PValue: 1e-9, Robust: true}}, Evidence{Starts: 184, Kinds: 3, Agreeing: 1},
+		{[]Test{{Name: GateTest, PValue: 1e-9, Robust: true}}, Evidence{Starts: 184, Kinds: 3, Agreeing: 1},
 			"only 1 of 184 starts reached it, and tests of the model fail; better ones are likely"},
-		{[]Test{{Name: testGate, PValue: 1e-9, Robust: true}}, Evidence{Starts: 4, Kinds: 3, Agreeing: 4},
+		{[]Test{{Name: GateTest, PValue: 1e-9, Robust: true}}, Evidence{Starts: 4, Kinds: 3, Agreeing: 4},
 			"4 starts are too few while tests of the model fail; better ones may exist"},
 		{pass, Evidence{Starts: 4, Agreeing: 3, Parts: "units"}, "no sign of merged units was seen, and 4 starts found nothing better"},
 	} {

@@ -11,6 +11,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/gatedlearning/moe/host/infer"
+	"github.com/gatedlearning/moe/host/infer/specification"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/tensor"
 )
@@ -30,7 +31,7 @@ const (
 // the Hermite functions He_q(z)·exp(−z²/4), q = 0, 2, 3, 4, of z along these
 // directions ("missing units"), and along the units themselves ("nonlinearity"), by
 // conditional-moment tests joined with the scores
-// ([infer.ConditionalMoments]); the verdicts are [infer.Judge]'s. None of the tests
+// ([specification.ConditionalMoments]); the verdicts are [infer.Judge]'s. None of the tests
 // depends on the noise's shape.
 func Certify(ctx context.Context, rows model.Rows, act model.Activation, n *model.Network, e infer.Evidence,
 	threads int) (*infer.Certificate, error) {
@@ -256,7 +257,7 @@ func residualTest(ctx context.Context, rows model.Rows, act model.Activation, n 
 	count := total * total / squares // rows of equal weight that say as much (Kish 1965)
 	wide := symmetricOf(cov)
 	wide.ScaleSym(1/max(count-float64(t.gradients), count/2), wide)
-	return infer.ConditionalMoments(wide, sums, count), nil
+	return specification.ConditionalMoments(wide, sums, count), nil
 }
 
 // terms are those of rows: the gradients of their predictions by w, v apart, and by v, and

@@ -9,17 +9,17 @@ import (
 
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/sdk"
-	"github.com/gatedlearning/moe/solver"
+	"github.com/gatedlearning/moe/solver/properties"
 )
 
 // Check are the conditions of 003 for an activation, and the curvature of the
 // expected loss at given weights.
 type Check struct {
-	Conditions solver.OneHiddenLayer // P2 at scale 1
-	Rho        []Rho                 // at the scales asked for
-	Range      []Rho                 // over a range of scales, as many as [RangePoints], ascending
-	P2         bool                  // ρ > 0 at all of them
-	Worst      Rho                   // the least ρ of the range, relative to its terms
+	Conditions properties.OneHiddenLayer // P2 at scale 1
+	Rho        []Rho                     // at the scales asked for
+	Range      []Rho                     // over a range of scales, as many as [RangePoints], ascending
+	P2         bool                      // ρ > 0 at all of them
+	Worst      Rho                       // the least ρ of the range, relative to its terms
 	Hessian    *Spectrum
 	Bound      float64 // on the numerical error of the Hessian's entries
 }
@@ -41,7 +41,7 @@ func CheckOf(ctx context.Context, act sdk.Activation, sigmas []float64, lo, hi f
 	n *model.Network) (*Check, error) {
 	c := new(Check)
 	var err error
-	if c.Conditions, err = solver.OneHiddenLayerOf(ctx, act, 1); err != nil {
+	if c.Conditions, err = properties.OneHiddenLayerOf(ctx, act, 1); err != nil {
 		return nil, err
 	}
 	if c.Rho, err = rhos(ctx, act, sigmas); err != nil {
@@ -98,7 +98,7 @@ func (c *Check) Reasons() []string {
 func rhos(ctx context.Context, act sdk.Activation, sigmas []float64) ([]Rho, error) {
 	out := make([]Rho, len(sigmas))
 	for i, s := range sigmas {
-		rho, scale, err := solver.RhoOf(ctx, act, s)
+		rho, scale, err := properties.RhoOf(ctx, act, s)
 		if err != nil {
 			return nil, fmt.Errorf("ρ at scale %v: %w", s, err)
 		}

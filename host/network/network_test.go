@@ -13,7 +13,7 @@ import (
 	"github.com/gatedlearning/moe/host/sample"
 	_ "github.com/gatedlearning/moe/internal/testheap"
 	"github.com/gatedlearning/moe/sdk"
-	"github.com/gatedlearning/moe/solver"
+	"github.com/gatedlearning/moe/solver/properties"
 )
 
 var (
@@ -222,7 +222,7 @@ func TestPopulationHessian(t *testing.T) {
 // definition of ρ suggests, in any dimension above 1.
 func TestLeastEigenvalueIsRho(t *testing.T) {
 	for _, act := range []sdk.Func{relu, leaky} {
-		rho, _, err := solver.RhoOf(t.Context(), act, 1)
+		rho, _, err := properties.RhoOf(t.Context(), act, 1)
 		if err != nil {
 			t.Fatal(err)
 		}

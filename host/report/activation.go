@@ -9,6 +9,7 @@ import (
 
 	"github.com/gatedlearning/moe/internal/shown"
 	"github.com/gatedlearning/moe/solver"
+	"github.com/gatedlearning/moe/solver/properties"
 )
 
 // Activation is what there is to say about an activation without data.
@@ -16,13 +17,13 @@ type Activation struct {
 	Name       string   // with its parameters, as in "leakyrelu(slope=0.1)"
 	Notes      []string // what was found of its text, where it is an expression
 	Validation *solver.Validation
-	Optimal    *solver.Optimal  // for Design.K experts
-	RhoRange   *solver.RhoRange // nil where φ′ grows too fast for ρ
+	Optimal    *solver.Optimal      // for Design.K experts
+	RhoRange   *properties.RhoRange // nil where φ′ grows too fast for ρ
 	Design     solver.Design
 	Polynomial Rows // of the polynomials
 	Least      Rows // of the transforms of minimum variance
 
-	Strong solver.StrongIdentifiability
+	Strong properties.StrongIdentifiability
 }
 
 // Rows are numbers of rows predicted for E_reg ≤ 0.01 in half of all data sets; 0
@@ -246,8 +247,8 @@ func (a Activation) oneHiddenLayer(w io.Writer) {
 	fmt.Fprintf(w, "  P1  0 ≤ g′(z) ≤ L|z|^p\t%s\n", yes[o.P1])
 	fmt.Fprintf(w, "  P2  ρ > 0 (at scale 1 it is %s)\t%s\n", num(o.Rho), yes[o.P2])
 	if r := a.RhoRange; r != nil {
-		fmt.Fprintf(w, "  P2 at scales %g to %g (there ρ is %s to %s)\t%s\n", solver.LeastScale, solver.MostScale,
-			shortly(r.Min), shortly(r.Max), yes[r.P2])
+		fmt.Fprintf(w, "  P2 at scales %g to %g (there ρ is %s to %s)\t%s\n", properties.LeastScale,
+			properties.MostScale, shortly(r.Min), shortly(r.Max), yes[r.P2])
 	}
 	fmt.Fprintf(w, "  P3  g″ bounded, or g piecewise linear\t%s\n", yes[o.P3])
 }
@@ -260,9 +261,9 @@ func (a Activation) oneTooMany(w io.Writer) {
 	}
 	fmt.Fprintf(w, "\none expert too many\n  strong_identifiability\t%s\t", s.Answer)
 	switch s.Answer {
-	case solver.Yes:
+	case properties.Yes:
 		fmt.Fprintf(w, "by least squares, or with σ known, it costs n^(−1/4) (least singular value %.1e)\n", s.Least)
-	case solver.No:
+	case properties.No:
 		fmt.Fprintf(w, "%s; by least squares it may cost more than n^(−1/4)\n", s.Reason)
 	default:
 		fmt.Fprintln(w, s.Reason)

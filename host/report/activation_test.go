@@ -9,6 +9,7 @@ import (
 
 	"github.com/gatedlearning/moe/sdk"
 	"github.com/gatedlearning/moe/solver"
+	"github.com/gatedlearning/moe/solver/properties"
 )
 
 // rectifier is a verdict with round numbers, the same on every machine.
@@ -21,7 +22,7 @@ func rectifier() Activation {
 	return Activation{
 		Name:    "leakyrelu(slope=0.1)",
 		Optimal: optimal, Design: solver.Design{K: 2, D: 10}, Polynomial: Rows{L4: 23561.3, Spectral: 5230},
-		Least: Rows{L4: 2718, Spectral: 2104}, RhoRange: &solver.RhoRange{P2: true, Min: .0625, Max: .0625},
+		Least: Rows{L4: 2718, Spectral: 2104}, RhoRange: &properties.RhoRange{P2: true, Min: .0625, Max: .0625},
 		Validation: &solver.Validation{
 			Sigma: 0.05,
 			System: sdk.System{
@@ -40,7 +41,7 @@ func rectifier() Activation {
 				},
 			},
 			Noise:          &solver.Noise{V4: 45800, V2: 67.25},
-			OneHiddenLayer: &solver.OneHiddenLayer{P1: true, P2: true, P3: true, Rho: 0.0625},
+			OneHiddenLayer: &properties.OneHiddenLayer{P1: true, P2: true, P3: true, Rho: 0.0625},
 		},
 	}
 }

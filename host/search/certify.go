@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/gatedlearning/moe/host/infer"
+	"github.com/gatedlearning/moe/host/infer/specification"
 	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/mixture"
 	"github.com/gatedlearning/moe/host/model"
@@ -38,17 +39,17 @@ type Seen struct {
 // tests are what those of the model have told at parameters: a search asks for several certificates of one optimum.
 type tests struct {
 	at     *model.Params
-	tested infer.Tested
+	tested specification.Tested
 }
 
 // of makes those at q, unless they are the last.
-func (t *tests) of(ctx context.Context, p *problem.Problem, q *model.Params) (infer.Tested, error) {
+func (t *tests) of(ctx context.Context, p *problem.Problem, q *model.Params) (specification.Tested, error) {
 	if t != nil && reflect.DeepEqual(t.at, q) {
 		return t.tested, nil
 	}
-	made := infer.Tests
+	made := specification.Tests
 	if p.Grouped() {
-		made = infer.GroupTests
+		made = specification.GroupTests
 	}
 	tested, err := made(ctx, p.Rows, p.G, q, p.Shape.Estimated(), p.Seed, p.Threads)
 	if err == nil && t != nil {
@@ -115,8 +116,8 @@ const leastRowsEach = 3
 func rowsEach(p *problem.Problem) float64 { return float64(p.N()) / float64(p.Shape.Parameters()) }
 
 // judged is the certificate of tests, or the note why there is none: too many terms.
-func judged(tested infer.Tested, err error, e infer.Evidence) (*infer.Certificate, string, error) {
-	if many := (*infer.TooManyError)(nil); errors.As(err, &many) {
+func judged(tested specification.Tested, err error, e infer.Evidence) (*infer.Certificate, string, error) {
+	if many := (*specification.TooManyError)(nil); errors.As(err, &many) {
 		return nil, "no certificate: " + many.Error(), nil
 	}
 	if err != nil {

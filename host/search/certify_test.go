@@ -12,6 +12,7 @@ import (
 
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/infer"
+	"github.com/gatedlearning/moe/host/infer/specification"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
@@ -74,7 +75,7 @@ func TestRestsOn(t *testing.T) {
 	few.RegressorIntercepts[1] = 30 // nobody is there
 	few.RegressorIntercepts[0], few.Sigma[0] = 5, 5
 	rowsOf := func(q *model.Params) []float64 {
-		tested, err := infer.Tests(t.Context(), p.Rows, p.G, q, p.Shape.Estimated(), p.Seed, 1)
+		tested, err := specification.Tests(t.Context(), p.Rows, p.G, q, p.Shape.Estimated(), p.Seed, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -253,14 +254,14 @@ func TestCertainTargets(t *testing.T) {
 
 // TestJudged: too many terms make a note, and any other failure is one.
 func TestJudged(t *testing.T) {
-	many, bad := &infer.TooManyError{Terms: 9}, errors.New("bad")
-	if c, note, err := judged(infer.Tested{}, fmt.Errorf("tests: %w", many), infer.Evidence{}); c != nil || err != nil || note != "no certificate: "+many.Error() {
+	many, bad := &specification.TooManyError{Terms: 9}, errors.New("bad")
+	if c, note, err := judged(specification.Tested{}, fmt.Errorf("tests: %w", many), infer.Evidence{}); c != nil || err != nil || note != "no certificate: "+many.Error() {
 		t.Errorf("%v, %q, %v", c, note, err)
 	}
-	if c, note, err := judged(infer.Tested{}, bad, infer.Evidence{}); c != nil || note != "" || err != bad {
+	if c, note, err := judged(specification.Tested{}, bad, infer.Evidence{}); c != nil || note != "" || err != bad {
 		t.Errorf("%v, %q, %v", c, note, err)
 	}
-	if c, note, err := judged(infer.Tested{Untested: []infer.Untested{{}}}, nil, infer.Evidence{}); err != nil || note != "" || c == nil || len(c.Untested) != 1 {
+	if c, note, err := judged(specification.Tested{Untested: []infer.Untested{{}}}, nil, infer.Evidence{}); err != nil || note != "" || c == nil || len(c.Untested) != 1 {
 		t.Errorf("%+v, %q, %v", c, note, err)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"gonum.org/v1/gonum/floats"
 
 	"github.com/gatedlearning/moe/host/infer"
+	"github.com/gatedlearning/moe/host/infer/specification"
 	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/moment"
@@ -128,7 +129,7 @@ func (t *VectorTask) certify(ctx context.Context, best *Candidate,
 		return nil, "", err
 	}
 	q := best.Vector.Each(func(q *model.Params) *model.Params { return q.Relabel(order) }, order)
-	tested, err := infer.VectorTests(ctx, t.Rows, p.G, q, p.Shape.Free(), p.Seed, p.Threads)
+	tested, err := specification.VectorTests(ctx, t.Rows, p.G, q, p.Shape.Free(), p.Seed, p.Threads)
 	if c, note, err = judged(tested, err, evidence); c == nil {
 		return nil, note, err
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/infer"
+	"github.com/gatedlearning/moe/host/infer/specification"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/host/tensor"
@@ -20,7 +21,7 @@ import (
 )
 
 // The certificate of passes over shards is that of a fit of all rows on one machine: the
-// specification tests (infer.Tests) at the maximum. Their sums need the units of the fit, which the
+// specification tests (specification.Tests) at the maximum. Their sums need the units of the fit, which the
 // first pass tells, the scales of their bounded functions, which the last one tells, and
 // the proportions at the maximum. So they are summed in a pass of their own, at the model
 // where the others have converged; between the passes fitted.Passes has what is known.
@@ -39,12 +40,12 @@ func certifies(m *fitted.Model) bool {
 
 // specificationOf begins the tests of m in the units of its fit; act may be nil where
 // nothing is evaluated. Of too many terms there is no test and an error.
-func specificationOf(m *fitted.Model, act sdk.Activation) (*infer.Specification, error) {
+func specificationOf(m *fitted.Model, act sdk.Activation) (*specification.Steps, error) {
 	p := m.Params()
-	spec, err := infer.NewSpecification(act, unitsOf(m).Into(p), freeOf(m))
+	spec, err := specification.NewSteps(act, unitsOf(m).Into(p), freeOf(m))
 	if err == nil && certifies(m) {
 		s := m.Fit.Passes.Squares
-		spec.Scale(&infer.Squares{Rows: s.Rows, Z: s.Z, Logits: s.Logits, X: s.Features})
+		spec.Scale(&specification.Squares{Rows: s.Rows, Z: s.Z, Logits: s.Logits, X: s.Features})
 	}
 	return spec, err
 }
@@ -170,9 +171,9 @@ func inOrder(proportions []float64) bool {
 
 // tests are the sums of a certificate over rows, and the rows, or the groups of them, that are drawn.
 type tests struct {
-	sums   *infer.RowSums
-	drawn  *infer.Draws
-	groups *infer.GroupDraws // nil where each row has its own expert
+	sums   *specification.RowSums
+	drawn  *specification.Draws
+	groups *specification.GroupDraws // nil where each row has its own expert
 }
 
 // sumTests sums the certificate of m over the rows of the part, which begin at block from of the table.
@@ -202,16 +203,16 @@ func (n *Newton) sumTests(ctx context.Context, m *fitted.Model, act sdk.Activati
 }
 
 // newTests are those of no rows.
-func newTests(spec *infer.Specification, m *fitted.Model) *tests {
+func newTests(spec *specification.Steps, m *fitted.Model) *tests {
 	if m.Groups != nil {
-		return &tests{sums: spec.NoGroupSums(), groups: infer.NewGroupDraws(m.D)}
+		return &tests{sums: spec.NoGroupSums(), groups: specification.NewGroupDraws(m.D)}
 	}
-	return &tests{sums: spec.NoSums(), drawn: new(infer.Draws)}
+	return &tests{sums: spec.NoSums(), drawn: new(specification.Draws)}
 }
 
 // priorOf is what the draws need to know of all rows.
-func priorOf(m *fitted.Model) *infer.RowSums {
-	all := &infer.RowSums{Weight: float64(m.Fit.N)}
+func priorOf(m *fitted.Model) *specification.RowSums {
+	all := &specification.RowSums{Weight: float64(m.Fit.N)}
 	if m.Fit.Weight > 0 {
 		all.Weight = m.Fit.Weight / m.Fit.Passes.Weight
 	}
@@ -222,8 +223,9 @@ func priorOf(m *fitted.Model) *infer.RowSums {
 }
 
 // groupsOf is what the draws need to know of all groups.
-func groupsOf(m *fitted.Model) *infer.AllGroups {
-	all := &infer.AllGroups{Weight: m.Fit.Passes.Groups / m.Fit.Passes.Weight, Rows: m.Fit.N, Groups: m.Groups.Count}
+func groupsOf(m *fitted.Model) *specification.AllGroups {
+	all := &specification.AllGroups{Weight: m.Fit.Passes.Groups / m.Fit.Passes.Weight, Rows: m.Fit.N,
+		Groups: m.Groups.Count}
 	for _, v := range m.Proportions {
 		all.Prior = append(all.Prior, v*all.Weight)
 	}
@@ -235,7 +237,7 @@ func (t *tests) like() *tests {
 	if t.groups != nil {
 		out.groups = t.groups.Like()
 	} else {
-		out.drawn = new(infer.Draws)
+		out.drawn = new(specification.Draws)
 	}
 	return out
 }
@@ -259,7 +261,8 @@ func (t *tests) drawnAny() bool {
 }
 
 // make makes the tests.
-func (t *tests) make(ctx context.Context, spec *infer.Specification, seed uint64, workers int) (infer.Tested, error) {
+func (t *tests) make(ctx context.Context, spec *specification.Steps, seed uint64,
+	workers int) (specification.Tested, error) {
 	if t.groups != nil {
 		return spec.GroupTests(ctx, t.sums, t.groups, seed, workers)
 	}
@@ -310,13 +313,13 @@ func Certify(ctx context.Context, files []string, parts []*Newton, act sdk.Activ
 // Certificate says whether the sums are of a certificate, which [Certify] merges.
 func (n *Newton) Certificate() bool { return n.tests != nil }
 
-func squaresValues(s *infer.Squares) []float64 {
+func squaresValues(s *specification.Squares) []float64 {
 	return slices.Concat([]float64{float64(s.Rows)}, s.Z, s.Logits, s.X)
 }
 
 // squaresOf is what squaresValues wrote, of k experts.
-func squaresOf(v []float64, k int) *infer.Squares {
-	return &infer.Squares{Rows: int(v[0]), Z: v[1 : 1+k], Logits: v[1+k : 1+2*k], X: v[1+2*k:]}
+func squaresOf(v []float64, k int) *specification.Squares {
+	return &specification.Squares{Rows: int(v[0]), Z: v[1 : 1+k], Logits: v[1+k : 1+2*k], X: v[1+2*k:]}
 }
 
 func (t *tests) sumsValues() []float64 {
@@ -338,7 +341,8 @@ func (t *tests) set(values []float64) {
 		values = values[copy(part, values):]
 	}
 	if s.Groups != nil {
-		*s.Groups = infer.GroupSums{Weight: values[0], Pairs: int(values[1]), Products: values[2], Squares: values[3]}
+		*s.Groups = specification.GroupSums{Weight: values[0], Pairs: int(values[1]), Products: values[2],
+			Squares: values[3]}
 	}
 }
 
@@ -389,7 +393,7 @@ func loadTests(m *fitted.Model, roles dataset.Roles, bodies map[string][]byte) (
 			has[role] = roles[role] != ""
 		}
 		whole := false
-		if t.groups, whole = infer.GroupDrawsOf(rows, m.D, m.Classes(), has); !whole {
+		if t.groups, whole = specification.GroupDrawsOf(rows, m.D, m.Classes(), has); !whole {
 			return nil, errDamaged
 		}
 		return t, nil
@@ -399,7 +403,7 @@ func loadTests(m *fitted.Model, roles dataset.Roles, bodies map[string][]byte) (
 		if !(weight > 0) || expert < 0 || expert >= float64(m.Classes()) || expert != math.Trunc(expert) {
 			return nil, errDamaged
 		}
-		row := &infer.Draws{X: rows[:m.D], Weight: []float64{weight}, Expert: []int{int(expert)}}
+		row := &specification.Draws{X: rows[:m.D], Weight: []float64{weight}, Expert: []int{int(expert)}}
 		for _, role := range model.OfLaw {
 			if roles[role] != "" {
 				row.Role[role], rest = rest[:1], rest[1:]

@@ -17,7 +17,7 @@ import (
 
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
-	"github.com/gatedlearning/moe/host/infer"
+	"github.com/gatedlearning/moe/host/infer/specification"
 	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/problem"
@@ -58,8 +58,8 @@ type Newton struct {
 
 // point are the sums at the parameters of one climb.
 type point struct {
-	sums    []float64      // log-likelihood, weight, Σ p_i, score, upper triangle of the information
-	squares *infer.Squares // of the passes behind the first
+	sums    []float64              // log-likelihood, weight, Σ p_i, score, upper triangle of the information
+	squares *specification.Squares // of the passes behind the first
 }
 
 type newtonHeader struct {

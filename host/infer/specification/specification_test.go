@@ -1,4 +1,4 @@
-package infer
+package specification
 
 import (
 	"context"
@@ -11,10 +11,22 @@ import (
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 
+	"github.com/gatedlearning/moe/host/infer"
 	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/internal/kernel"
 )
+
+type identity struct{}
+
+func (identity) Eval(_ context.Context, dst, z []float64) error { copy(dst, z); return nil }
+
+func (identity) Deriv(_ context.Context, dst, z []float64) error {
+	for i := range z {
+		dst[i] = 1
+	}
+	return nil
+}
 
 // softsign is a curved nonlinearity with g(z) = z/(1+|z|).
 type softsign struct{}
@@ -193,7 +205,7 @@ func weigh(data *model.Data, _ *model.Params, _ *loss.Free) {
 // TestTestsDoNotDependOnWorkers, and use random numbers of the seed alone.
 func TestTestsDoNotDependOnWorkers(t *testing.T) {
 	data, p := twoExperts(t, 5000, softsign{})
-	run := func(seed uint64, workers int) []Test {
+	run := func(seed uint64, workers int) []infer.Test {
 		tested, err := Tests(t.Context(), data, softsign{}, p, loss.All, seed, workers)
 		if err != nil {
 			t.Fatal(err)
@@ -272,7 +284,7 @@ func TestSampleGivesRareExpertsTheirDraws(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, err := m.sample(t.Context(), data, 0, wanted, sums, 1, 2)
+		s, err := sample(t.Context(), data, m.p, 0, wanted, sums, 1, 2)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -305,7 +317,7 @@ func TestCovarianceOfRareExperts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := m.sample(t.Context(), data, 0, 40000, sums, 1, 1)
+	s, err := sample(t.Context(), data, m.p, 0, 40000, sums, 1, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -545,7 +557,7 @@ func TestTermsOfDrawsAreKept(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	drawn, err := m.sample(t.Context(), data, 0, 1000, sums, 1, 1)
+	drawn, err := sample(t.Context(), data, m.p, 0, 1000, sums, 1, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -574,5 +586,20 @@ func TestTermsOfDrawsAreKept(t *testing.T) {
 	}
 	if !mat.Equal(pass(of, 1), pass(counting(1), 1)) || !mat.Equal(pass(counting(1), 3), first) {
 		t.Error("other passes differ from those of targets of which none are kept")
+	}
+}
+
+// TestHeld: a test that does not depend on the noise's shape holds as long as little may be added to it.
+func TestHeld(t *testing.T) {
+	for _, c := range []struct {
+		robust         bool
+		overlap, shape float64
+		want           bool
+	}{{true, 0, 1e6, true}, {true, 0.3, 7, true}, {true, 0.3, 300, false}, {false, 0, 0, false}} {
+		tests := []infer.Test{{Name: infer.ResidualsTest, Statistic: c.shape, DF: 0}, {Name: infer.GateTest, Robust: c.robust}}
+		allowForNoise(tests, c.overlap)
+		if got := tests[1].Held(); got != c.want {
+			t.Errorf("%+v: held %v", c, got)
+		}
 	}
 }

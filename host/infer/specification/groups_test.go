@@ -1,4 +1,4 @@
-package infer
+package specification
 
 import (
 	"context"
@@ -287,7 +287,7 @@ func TestGroupCovariance(t *testing.T) {
 // newGroupTerms are those of rows at p.
 func newGroupTerms(ctx context.Context, rows model.Rows, act model.Activation, p *model.Params,
 	free loss.Free) (*groupTerms, error) {
-	s, err := NewSpecification(act, p, free)
+	s, err := NewSteps(act, p, free)
 	if err != nil {
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-package infer
+package gain
 
 import (
 	"errors"
@@ -14,8 +14,8 @@ import (
 	"github.com/gatedlearning/moe/host/model"
 )
 
-// gainCase are n rows of k lines over d features, with weights of 1, and the truth.
-func gainCase(seed uint64, n, k, d int, intercept bool, sigma float64) (*model.Data, *model.Params) {
+// drawn are n rows of k lines over d features, with weights of 1, and the truth.
+func drawn(seed uint64, n, k, d int, intercept bool, sigma float64) (*model.Data, *model.Params) {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	p := model.NewParams(k, d)
 	p.GatingIntercepts = make([]float64, k-1)
@@ -49,18 +49,18 @@ func gainCase(seed uint64, n, k, d int, intercept bool, sigma float64) (*model.D
 	return data, p
 }
 
-func gainTableOf(t *testing.T, data model.Rows, p *model.Params) *gainTable {
+func tableOf(t *testing.T, data model.Rows, p *model.Params) *table {
 	t.Helper()
-	table, err := newGainTable(t.Context(), data, p, loss.All)
+	table, err := newTable(t.Context(), data, p, loss.All)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return table
 }
 
-func gainOf(t *testing.T, data model.Rows, p *model.Params, budget int) *GainBound {
+func boundOf(t *testing.T, data model.Rows, p *model.Params, budget int) *Bound {
 	t.Helper()
-	g, err := Gain(t.Context(), data, p, loss.All, budget)
+	g, err := BoundOf(t.Context(), data, p, loss.All, budget)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +125,7 @@ func manyByEM(rng *rand.Rand, data *model.Data, p *model.Params, k, steps int) *
 		theta, pi = append(theta, v), append(pi, 0.1)
 	}
 	floats.Scale(1/floats.Sum(pi), pi)
-	table := &gainTable{c: len(theta[0])}
+	table := &table{c: len(theta[0])}
 	for _, b := range data.Blocks {
 		for r := range b.N {
 			for j := range data.D {
@@ -160,7 +160,7 @@ func manyByEM(rng *rand.Rand, data *model.Data, p *model.Params, k, steps int) *
 	return many
 }
 
-var gainCases = []struct {
+var cases = []struct {
 	n, k, d   int
 	intercept bool
 	sigma     float64
@@ -169,13 +169,13 @@ var gainCases = []struct {
 	{120, 2, 2, false, 0.5}, {60, 2, 2, true, 0.5},
 }
 
-// TestGainOfManyExperts: mixtures of 15 experts, by EM from two starts with σ held, gain less than the bound, and the
+// TestManyExperts: mixtures of 15 experts, by EM from two starts with σ held, gain less than the bound, and the
 // best of them nearly as much: so the bound is neither too small nor loose.
-func TestGainOfManyExperts(t *testing.T) {
-	for at, c := range gainCases {
-		data, p := gainCase(uint64(at), c.n, c.k, c.d, c.intercept, c.sigma)
+func TestManyExperts(t *testing.T) {
+	for at, c := range cases {
+		data, p := drawn(uint64(at), c.n, c.k, c.d, c.intercept, c.sigma)
 		p = manyByEM(nil, data, p, p.K, 200)
-		g := gainOf(t, data, p, 20*GainBudget)
+		g := boundOf(t, data, p, 20*Budget)
 		pi, theta := expertsOf(p)
 		base, _ := logLikelihood(data, pi, theta, c.intercept, c.sigma)
 		best := 0.0
@@ -191,7 +191,7 @@ func TestGainOfManyExperts(t *testing.T) {
 				continue
 			}
 			// What is nearly the maximum already gains nearly nothing.
-			if again := gainOf(t, data, many, 10*GainBudget); again.Upper > g.Upper-(l-base)+0.15 || again.Upper < 0 {
+			if again := boundOf(t, data, many, 10*Budget); again.Upper > g.Upper-(l-base)+0.15 || again.Upper < 0 {
 				t.Errorf("%+v: of the many %.4f, of %.4f that were left", c, again.Upper, g.Upper-(l-base))
 			}
 		}
@@ -202,15 +202,15 @@ func TestGainOfManyExperts(t *testing.T) {
 	}
 }
 
-// TestGainBoxes: in no box is S above its bound, wherever the box is and however wide, at experts drawn in it; and
+// TestBoxes: in no box is S above its bound, wherever the box is and however wide, at experts drawn in it; and
 // the boxes are of all experts.
-func TestGainBoxes(t *testing.T) {
+func TestBoxes(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 7))
-	for at, c := range gainCases {
-		data, p := gainCase(uint64(at), c.n, c.k, c.d, c.intercept, c.sigma)
-		table := gainTableOf(t, data, p)
+	for at, c := range cases {
+		data, p := drawn(uint64(at), c.n, c.k, c.d, c.intercept, c.sigma)
+		table := tableOf(t, data, p)
 		f := table.logDensities(table.mixtureOf(p))
-		s := newGainSearch(table, f)
+		s := newSearch(table, f)
 		tight := 0
 		for trial := range 3000 {
 			boxes := table.all()
@@ -268,12 +268,12 @@ func TestGainBoxes(t *testing.T) {
 	}
 }
 
-// TestGainIntervals holds the means in boxes of no width against rational arithmetic.
-func TestGainIntervals(t *testing.T) {
+// TestIntervals holds the means in boxes of no width against rational arithmetic.
+func TestIntervals(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 3))
-	data, p := gainCase(5, 200, 2, 2, true, 0.3)
-	table := gainTableOf(t, data, p)
-	s := newGainSearch(table, table.logDensities(table.mixtureOf(p)))
+	data, p := drawn(5, 200, 2, 2, true, 0.3)
+	table := tableOf(t, data, p)
+	s := newSearch(table, table.logDensities(table.mixtureOf(p)))
 	outside := 0
 	for range 20000 {
 		boxes := table.all()
@@ -306,13 +306,13 @@ func TestGainIntervals(t *testing.T) {
 	}
 }
 
-// TestGainNoticesARow: the bound of S is within what a row adds: where a row that the best expert explains is left out of
+// TestNoticesARow: the bound of S is within what a row adds: where a row that the best expert explains is left out of
 // the boxes, an expert that was found is above it.
-func TestGainNoticesARow(t *testing.T) {
-	data, p := gainCase(3, 150, 2, 1, true, 0.3)
-	table := gainTableOf(t, data, p)
+func TestNoticesARow(t *testing.T) {
+	data, p := drawn(3, 150, 2, 1, true, 0.3)
+	table := tableOf(t, data, p)
 	f := table.logDensities(table.mixtureOf(p))
-	whole, err := table.maximise(t.Context(), f, table.mixtureOf(p), GainBudget, false)
+	whole, err := table.maximise(t.Context(), f, table.mixtureOf(p), Budget, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -327,7 +327,7 @@ func TestGainNoticesARow(t *testing.T) {
 		}
 	}
 	f[at] += 1e3 // its term is next to nothing
-	less, err := table.maximise(t.Context(), f, table.mixtureOf(p), GainBudget, false)
+	less, err := table.maximise(t.Context(), f, table.mixtureOf(p), Budget, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -336,33 +336,33 @@ func TestGainNoticesARow(t *testing.T) {
 	}
 }
 
-// TestGainOfWeights: a weight of 2 is a row twice.
-func TestGainOfWeights(t *testing.T) {
-	data, p := gainCase(2, 100, 1, 1, true, 0.3)
+// TestWeights: a weight of 2 is a row twice.
+func TestWeights(t *testing.T) {
+	data, p := drawn(2, 100, 1, 1, true, 0.3)
 	b := data.Blocks[0]
 	twice := model.Block{N: 200, X: slices.Concat(b.X, b.X), Y: slices.Concat(b.Y, b.Y)}
 	weighted := b.Clone()
 	weighted.Role[model.Weights] = slices.Repeat([]float64{2}, 100)
-	one := gainOf(t, &model.Data{N: 200, D: 1, Blocks: []model.Block{twice}}, p, GainBudget)
-	two := gainOf(t, &model.Data{N: 100, D: 1, Blocks: []model.Block{weighted}}, p, GainBudget)
+	one := boundOf(t, &model.Data{N: 200, D: 1, Blocks: []model.Block{twice}}, p, Budget)
+	two := boundOf(t, &model.Data{N: 100, D: 1, Blocks: []model.Block{weighted}}, p, Budget)
 	if math.Abs(one.Upper-two.Upper) > 0.11 || math.Abs(one.Derivative-two.Derivative) > 0.1*one.Derivative {
 		t.Errorf("rows twice %+v, weights %+v", one, two)
 	}
 }
 
-// TestGainOfFewBoxes: a bound of a small budget holds too.
-func TestGainOfFewBoxes(t *testing.T) {
-	data, p := gainCase(4, 200, 2, 2, true, 0.3)
-	whole := gainOf(t, data, p, 20*GainBudget)
+// TestFewBoxes: a bound of a small budget holds too.
+func TestFewBoxes(t *testing.T) {
+	data, p := drawn(4, 200, 2, 2, true, 0.3)
+	whole := boundOf(t, data, p, 20*Budget)
 	for _, budget := range []int{0, 1e4, 1e5, 1e6} {
-		if g := gainOf(t, data, p, budget); g.Closed || g.Upper < whole.Lower {
+		if g := boundOf(t, data, p, budget); g.Closed || g.Upper < whole.Lower {
 			t.Errorf("budget %d: %+v, of which %.4f is found", budget, *g, whole.Lower)
 		}
 	}
 }
 
-// TestGainOfAwkwardRows: rows of two values of x, of one that is 0, and one that is far off.
-func TestGainOfAwkwardRows(t *testing.T) {
+// TestAwkwardRows: rows of two values of x, of one that is 0, and one that is far off.
+func TestAwkwardRows(t *testing.T) {
 	for name, change := range map[string]func(b *model.Block){
 		"two values": func(b *model.Block) {
 			for i := range b.X {
@@ -375,9 +375,9 @@ func TestGainOfAwkwardRows(t *testing.T) {
 		"far off": func(b *model.Block) { b.Y[7] = 100 },
 	} {
 		for _, intercept := range []bool{false, true} {
-			data, p := gainCase(9, 100, 2, 1, intercept, 0.3)
+			data, p := drawn(9, 100, 2, 1, intercept, 0.3)
 			change(&data.Blocks[0])
-			g := gainOf(t, data, p, GainBudget)
+			g := boundOf(t, data, p, Budget)
 			t.Logf("%s, intercept %v: %+v", name, intercept, *g)
 			if !g.Closed || g.Upper-g.Lower > 0.11 {
 				t.Errorf("%s, intercept %v: %+v", name, intercept, *g)
@@ -386,20 +386,20 @@ func TestGainOfAwkwardRows(t *testing.T) {
 	}
 }
 
-// TestGainFarOut: rows of a line that is far steeper than what coefficients are looked for first, among others, are not
+// TestFarOut: rows of a line that is far steeper than what coefficients are looked for first, among others, are not
 // missed.
-func TestGainFarOut(t *testing.T) {
-	data, p := gainCase(11, 120, 1, 1, true, 0.1)
+func TestFarOut(t *testing.T) {
+	data, p := drawn(11, 120, 1, 1, true, 0.1)
 	b := &data.Blocks[0]
 	const slope = 5e5
 	for i := range 6 {
 		b.X[i] = 1 + 1e-5*float64(i)
 		b.Y[i] = slope*(b.X[i]-1) - 10
 	}
-	table := gainTableOf(t, data, p)
+	table := tableOf(t, data, p)
 	f := table.logDensities(table.mixtureOf(p))
 	steep, _ := table.shares(f, []float64{slope / table.unit[0], (-10 - slope) / table.unit[1]})
-	m, err := table.maximise(t.Context(), f, table.mixtureOf(p), GainBudget, false)
+	m, err := table.maximise(t.Context(), f, table.mixtureOf(p), Budget, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -408,8 +408,8 @@ func TestGainFarOut(t *testing.T) {
 	}
 }
 
-// TestNoGain: what there is no bound of is said.
-func TestNoGain(t *testing.T) {
+// TestNoBound: what there is no bound of is said.
+func TestNoBound(t *testing.T) {
 	for name, change := range map[string]func(data *model.Data, p *model.Params, free *loss.Free){
 		"gate":   func(_ *model.Data, p *model.Params, _ *loss.Free) { p.Gating[0] = 1 },
 		"noise":  func(_ *model.Data, p *model.Params, _ *loss.Free) { p.Sigma = []float64{1, 2} },
@@ -422,16 +422,16 @@ func TestNoGain(t *testing.T) {
 		},
 		"numbers": func(d *model.Data, _ *model.Params, _ *loss.Free) { d.Blocks[0].X[0] = 1e-200 },
 	} {
-		data, p := gainCase(1, 50, 2, 1, true, 0.3)
+		data, p := drawn(1, 50, 2, 1, true, 0.3)
 		free := loss.All
 		change(data, p, &free)
-		_, err := Gain(t.Context(), data, p, free, GainBudget)
-		if no := (*NoGainError)(nil); !errors.As(err, &no) {
+		_, err := BoundOf(t.Context(), data, p, free, Budget)
+		if no := (*NoBoundError)(nil); !errors.As(err, &no) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	data, p := gainCase(1, 301, 2, 1, true, 0.3)
-	if _, err := Gain(t.Context(), data, p, loss.All, GainBudget); err == nil {
+	data, p := drawn(1, 301, 2, 1, true, 0.3)
+	if _, err := BoundOf(t.Context(), data, p, loss.All, Budget); err == nil {
 		t.Error("301 rows have a bound")
 	}
 }

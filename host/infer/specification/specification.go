@@ -1,4 +1,6 @@
-package infer
+// Package specification tests the specification of a fitted mixture: whether sums over its rows of terms whose mean
+// given x is 0 under the model are as the model has them. host/infer judges what the tests tell.
+package specification
 
 import (
 	"context"
@@ -6,6 +8,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/gatedlearning/moe/host/infer"
 	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/mixture"
 	"github.com/gatedlearning/moe/host/model"
@@ -25,8 +28,8 @@ const (
 	// cheapProducts.
 	mostDraws     = 40000
 	cheapProducts = 25_000_000
-	// MostTerms bounds the work: the covariance has as many rows.
-	MostTerms = 1000
+	// mostTerms bounds the work: the covariance has as many rows.
+	mostTerms = 1000
 	// rankTolerance is the share of a direction's variance that must be left
 	// after the scores are taken off for it to count as a test of its own.
 	// Exactly dependent terms leave rounding, about 1e−12.
@@ -55,7 +58,7 @@ const (
 // activation and of ctx, or [*TooManyError].
 func Tests(ctx context.Context, rows model.Rows, act model.Activation, p *model.Params, free loss.Free, seed uint64,
 	workers int) (Tested, error) {
-	s, err := NewSpecification(act, p, free)
+	s, err := NewSteps(act, p, free)
 	if err != nil {
 		return Tested{}, err
 	}
@@ -77,43 +80,18 @@ func Tests(ctx context.Context, rows model.Rows, act model.Activation, p *model.
 
 // Tested is what [Tests] tell.
 type Tested struct {
-	Tests    []Test
-	Untested []Untested // experts of too few rows
-	NotMade  []NotMade  // tests
-	Mass     []float64  // Σ r_i of every expert over the rows
-	Overlap  float64    // of the experts: the mean of Σ_i r_i·(1 − r_i)
+	Tests    []infer.Test
+	Untested []infer.Untested // experts of too few rows
+	NotMade  []infer.NotMade  // tests
+	Mass     []float64        // Σ r_i of every expert over the rows
+	Overlap  float64          // of the experts: the mean of Σ_i r_i·(1 − r_i)
 }
 
-// NotMade is a test that these rows do not admit.
-type NotMade struct{ Name, Why string }
-
-// quadratic makes the tests of sums over the rows that are quadratic forms in them, given the
-// covariance of a row's terms, which was taken over so many draws; along eigenvectors, if that is wanted. The sums are
-// used up.
-func (m *terms) quadratic(s *RowSums, c *mat.SymDense, draws float64, along bool) (*quadraticForms, []Untested) {
+// quadratic makes the tests of sums over the rows that are quadratic forms in them: see [layout.forms].
+func (m *terms) quadratic(s *RowSums, c *mat.SymDense, draws float64, along bool) (*quadraticForms,
+	[]infer.Untested) {
 	m.allowForCoefficients(s)
-	untested := m.untested(s)
-	q := &quadraticForms{cov: c, sums: s.Terms, n: s.draws(), draws: draws, blocks: m.at[atNonlinearity:], along: along,
-		groups: s.Groups != nil}
-	for _, u := range untested {
-		q.omit(m.at[atResiduals]+3*u.Expert, 3)
-		q.omit(m.at[atNonlinearity]+3*u.Expert, 3)
-	}
-	of := m.gateGroups + m.gatePairs
-	for _, j := range q.omitHardGates(m.p.K*len(m.expert), m.p.Gates(), gateScale(m.gate, m.xRMS), draws) {
-		q.omit(m.at[atGate]+5*j, 5)
-		q.omit(m.at[atGateFeatures]+of*j, of)
-	}
-	q.standardise()
-	q.project(0, m.at[atResiduals], ridged)
-	q.test(testResiduals, m.at[atResiduals], m.at[atNonlinearity])
-	q.project(m.at[atResiduals], m.at[atNonlinearity], ranked)
-	for i, name := range []string{testNonlinearity, testGate, testGateFeatures, testHeteroscedasticity,
-		testInteractions} {
-		q.test(name, m.at[atNonlinearity+i], m.at[atNonlinearity+i+1])
-	}
-	q.nameFeatures(m.p.D, m.pairs, m.gateGroups, m.gatePairs, m.at[atGateFeatures:atInteractions+2])
-	return q, untested
+	return m.forms(s, c, draws, along)
 }
 
 // tests makes those of sums, given so many draws.
@@ -130,37 +108,16 @@ func drawsFor(terms int) int {
 	return max(leastDraws, drawsPerTerm*terms, min(mostDraws, cheapProducts/(terms*terms)))
 }
 
-// Untested is an expert with too few rows for tests of its own: fewer than
-// rowsPerCoefficient for each of its coefficients.
-type Untested struct {
-	Expert       int
-	Rows         float64 // Σ r_i; of 0/1 targets of mean m Σ r_i·4m(1−m)
-	Coefficients int     // that were estimated from them
-}
-
 // rowsPerCoefficient is the least number of an expert's rows, for each of its
 // coefficients, with which its residuals are tested: with fewer the estimation
 // takes more than half off their sums, and the rest is far from normal.
 const rowsPerCoefficient = 2
 
-// untested returns the experts with too few rows.
-func (m *terms) untested(s *RowSums) (out []Untested) {
-	for i, mass := range s.Mass {
-		if len(s.Telling) > 0 {
-			mass = s.Telling[i]
-		}
-		if mass < float64(rowsPerCoefficient*len(m.expert)) {
-			out = append(out, Untested{i, mass, len(m.expert)})
-		}
-	}
-	return out
-}
-
-// TooManyError says that a model has more terms than [MostTerms].
+// TooManyError says that a model has more terms than [mostTerms].
 type TooManyError struct{ Terms int }
 
 func (e *TooManyError) Error() string {
-	return fmt.Sprintf("the certificate needs %d terms for each row, more than %d", e.Terms, MostTerms)
+	return fmt.Sprintf("the certificate needs %d terms for each row, more than %d", e.Terms, mostTerms)
 }
 
 // RowSums are sums over rows of what the specification tests of a mixture of k experts
@@ -186,7 +143,7 @@ func (s *RowSums) draws() float64 {
 }
 
 // dependence is the test of rows that depend on each other beyond their experts, or why there is none.
-func (s *RowSums) dependence() (t Test, why string) {
+func (s *RowSums) dependence() (t infer.Test, why string) {
 	if s.Groups != nil {
 		return s.Groups.test()
 	}
@@ -378,43 +335,22 @@ func sumsOf[W any](ctx context.Context, data model.Rows, workers int, none func(
 	return chunks[0], nil
 }
 
-// allowForCoefficients takes off the sums of the residuals' shape what the
-// estimation of the experts' coefficients adds to them in the mean. The p
-// coefficients of expert i leave its squared residuals, over m_i rows, a mean of
-// σ²·(1 − p/m_i), and a free σ² is less than the noise's by the mean of that over
-// the experts that share it: so those of expert i have a mean of 1 + δ_i, where
-// δ_i = (coefficients that share σ_i)/(their rows) − p/m_i, or −p/m_i alone for a
-// given σ, and its terms ψ one of δ_i·dEψ(sZ)/ds² for each row. Under a density f that is half the mean of
-// r_i·ψ·f″/(f·E[(log f)′²]) by f's mean: of the residuals' shape under 0/1 targets, whose variance is their mean's, it
-// is 0. There, and for a given σ, all terms have such a mean. That of the scores is what the coefficients' own bias
-// comes from, so that next to nothing is taken off what they nearly explain.
+// allowForCoefficients is [layout.allow].
 func (m *terms) allowForCoefficients(s *RowSums) {
 	if m.noise && len(m.p.Sigma) == m.p.K {
 		return
 	}
-	own, rows := float64(len(m.expert))+float64(len(m.outputs))/float64(m.p.K), s.Weight
+	rows := s.Weight
 	if m.p.Zero {
 		rows = floats.Sum(s.Mass)
 	}
-	for i, mass := range s.Mass {
-		excess := -min(own, mass)
-		if m.noise {
-			excess += mass * own * float64(m.p.K) / rows
-		}
-		if len(s.Slopes) == 0 {
-			at := m.at[atResiduals] + 3*i
-			s.Terms[at] -= excess * slopeWide
-			s.Terms[at+1] -= excess * slopeNarrow
-		} else if mass > 0 {
-			floats.AddScaled(s.Terms, -excess/(2*mass), s.Slopes[i*len(s.Terms):(i+1)*len(s.Terms)])
-		}
-	}
+	m.allow(s, float64(m.coefficients)+float64(len(m.outputs))/float64(m.p.K), rows, m.noise)
 }
 
 // ConditionalMoments is the χ² test that terms have mean 0: sums are those over n rows, cov the mean of the products of
 // a row's terms, taken over as many. The test has no name; its DF is 0 where nothing is left of the
 // terms.
-func ConditionalMoments(cov *mat.SymDense, sums []float64, n float64) Test {
+func ConditionalMoments(cov *mat.SymDense, sums []float64, n float64) infer.Test {
 	q := &quadraticForms{cov: cov, sums: sums, n: n, draws: n, blocks: []int{0, len(sums)}}
 	q.standardise()
 	return q.form(0, len(sums)).chiSquared()

@@ -1,16 +1,14 @@
-package infer
+package specification
 
 import (
 	"math"
 	"math/rand/v2"
-	"slices"
 	"testing"
 
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 	"gonum.org/v1/gonum/stat/distuv"
 
-	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/model"
 )
 
@@ -102,68 +100,6 @@ func TestDraws(t *testing.T) {
 	}
 	if drawsFor(1) != mostDraws || drawsFor(3000) != drawsPerTerm*3000 {
 		t.Errorf("%d and %d draws: one term takes most, 3000 no more than they must", drawsFor(1), drawsFor(3000))
-	}
-}
-
-// TestDecrementAllowed: p²/n more where g has kinks, 1 at most.
-func TestDecrementAllowed(t *testing.T) {
-	for _, c := range []struct {
-		p     int
-		rows  float64
-		kinks []float64
-		want  float64
-	}{{30, 9000, nil, 0.1}, {30, 9000, []float64{0}, 0.2}, {30, 90, []float64{0}, 1}} {
-		if got := decrementAllowed(c.p, c.rows, c.kinks); math.Abs(got-c.want) > 1e-15 {
-			t.Errorf("%+v: %v", c, got)
-		}
-	}
-}
-
-// TestInverseOfAnyUnits: parameters in units that differ by 1e16 have the inverse that they have
-// in equal ones.
-func TestInverseOfAnyUnits(t *testing.T) {
-	unit := []float64{1e-8, 1, 1e8}
-	h := mat.NewSymDense(3, nil)
-	for i, u := range unit {
-		for j := i; j < 3; j++ {
-			c := 0.5
-			if i == j {
-				c = 1
-			}
-			h.SetSym(i, j, c*u*unit[j])
-		}
-	}
-	v, err := inverse(h)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i, u := range unit { // (½I + ½11ᵀ)⁻¹ = 2I − ½·11ᵀ
-		for j, w := range unit {
-			want := -0.5
-			if i == j {
-				want = 1.5
-			}
-			if got := v.At(i, j) * u * w; math.Abs(got-want) > 1e-14 {
-				t.Errorf("entry (%d, %d) is %v, want %v", i, j, got, want)
-			}
-		}
-	}
-	for _, bad := range []float64{0, -1, math.NaN(), math.Inf(1)} {
-		if _, err := inverse(mat.NewSymDense(2, []float64{1, 0, 0, bad})); err == nil {
-			t.Errorf("with %v on the diagonal there is an inverse", bad)
-		}
-	}
-}
-
-// TestNames: experts are counted from 1; a part of which there is one has no number.
-func TestNames(t *testing.T) {
-	c := &Covariance{d: 2, Parameters: []loss.Parameter{
-		{Part: model.Expert, Index: 1, Feature: 0}, {Part: model.Expert, Index: 1, Feature: 2}, {Part: model.Gate, Index: 0, Feature: 1},
-		{Part: model.Noise, Feature: -1}, {Part: model.Offset, Index: 0, Feature: -1}, {Part: model.Offset, Index: 1, Feature: -1}, {Part: model.Scale, Feature: -1},
-	}}
-	want := []string{"expert2:a", "expert2:(intercept)", "gate1:b", "sigma", "offset1", "offset2", "scale"}
-	if got := c.Names([]string{"a", "b"}); !slices.Equal(got, want) {
-		t.Errorf("%v, want %v", got, want)
 	}
 }
 

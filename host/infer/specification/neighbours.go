@@ -1,4 +1,4 @@
-package infer
+package specification
 
 import (
 	"fmt"
@@ -7,6 +7,8 @@ import (
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 	"gonum.org/v1/gonum/stat/distuv"
+
+	"github.com/gatedlearning/moe/host/infer"
 )
 
 // alike is the correlation of neighbouring targets above which rows count as sorted. In a
@@ -134,7 +136,7 @@ func (s *Neighbours) alikeness() float64 {
 // estimation of parameters takes nothing off; where features are made of the targets before
 // it takes something off, and the p-value is too large. Where rows are sorted there is none,
 // and why.
-func (s *Neighbours) test() (t Test, why string) {
+func (s *Neighbours) test() (t infer.Test, why string) {
 	if r := s.alikeness(); r > alike {
 		return t, fmt.Sprintf("rows are sorted (targets of neighbouring rows have a correlation of %.2f, more than %g)",
 			r, alike)
@@ -149,7 +151,7 @@ func (s *Neighbours) test() (t Test, why string) {
 	if !chol.Factorize(mat.NewSymDense(m, append([]float64(nil), s.Squares...))) || chol.SolveVecTo(&solved, u) != nil {
 		return t, ""
 	}
-	t = Test{Name: testDependence, DF: m, Statistic: mat.Dot(u, &solved), Robust: true}
+	t = infer.Test{Name: infer.DependenceTest, DF: m, Statistic: mat.Dot(u, &solved), Robust: true}
 	t.PValue = distuv.ChiSquared{K: float64(m)}.Survival(t.Statistic)
 	return t, ""
 }

@@ -1,4 +1,4 @@
-package infer
+package specification
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 	"gonum.org/v1/gonum/stat/distuv"
 
+	"github.com/gatedlearning/moe/host/infer"
 	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/mixture"
 	"github.com/gatedlearning/moe/host/mixture/mixturetest"
@@ -159,7 +160,7 @@ func TestTermsWithAZeroExpert(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	drawn, err := m.sample(t.Context(), data, 0, 20000, sums, 7, 1)
+	drawn, err := sample(t.Context(), data, m.p, 0, 20000, sums, 7, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -258,15 +259,15 @@ func TestTestsUnderADensity(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c := Judge(tested.Tests, Evidence{Starts: 4, Kinds: 2, Agreeing: 4, Flat: true})
+		c := infer.Judge(tested.Tests, infer.Evidence{Starts: 4, Kinds: 2, Agreeing: 4, Flat: true})
 		if len(c.Tests) != 7 {
 			t.Errorf("%s: %d tests", name, len(c.Tests))
 		}
 		for _, test := range c.Tests {
-			if test.Robust != (test.Name == testDependence) {
+			if test.Robust != (test.Name == infer.DependenceTest) {
 				t.Errorf("%s: %s robust: %v", name, test.Name, test.Robust)
 			}
-			if name == "right" && test.PValue < 1e-4 || name == "wide" && test.Name == testResiduals && (test.PValue > 1e-6 || test.Cause != "targets of another density than poisson") {
+			if name == "right" && test.PValue < 1e-4 || name == "wide" && test.Name == infer.ResidualsTest && (test.PValue > 1e-6 || test.Cause != "targets of another density than poisson") {
 				t.Errorf("%s: %s has p = %.2g, cause %q", name, test.Name, test.PValue, test.Cause)
 			}
 		}

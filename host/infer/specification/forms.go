@@ -1,4 +1,4 @@
-package infer
+package specification
 
 import (
 	"math"
@@ -7,6 +7,7 @@ import (
 	"gonum.org/v1/gonum/mathext"
 	"gonum.org/v1/gonum/stat/distuv"
 
+	"github.com/gatedlearning/moe/host/infer"
 	"github.com/gatedlearning/moe/internal/numeric"
 )
 
@@ -67,7 +68,7 @@ func (q *quadraticForms) until(i int) int {
 			return end
 		}
 	}
-	panic("infer: no such term")
+	panic("specification: no such term")
 }
 
 // standardise brings the terms to unit variance; those that are always 0 stay.
@@ -171,8 +172,11 @@ func ranked(v *mat.SymDense, cross *mat.Dense) *mat.Dense {
 	return &out
 }
 
-// test makes that of the terms from lo to hi, if anything is left of them.
+// test makes that of the terms from lo to hi, if there are any and anything is left of them.
 func (q *quadraticForms) test(name string, lo, hi int) {
+	if lo == hi {
+		return
+	}
 	f := q.form(lo, hi)
 	f.name = name
 	q.forms = append(q.forms, f)
@@ -199,10 +203,10 @@ func (q *quadraticForms) name(test string, features []int) {
 	}
 }
 
-// nameFeatures says which pairs of d features the tests of such tell most of, where their terms are of one pair
-// each: of the gates' features, which begin at the first place, and of interactions, at the next to last.
-func (q *quadraticForms) nameFeatures(d, pairs, gateGroups, gatePairs int, at []int) {
-	if pairs < d*(d+1)/2 {
+// nameFeatures says which pairs of features the tests of such tell most of, where their terms are of one pair
+// each: of the gates' features and of interactions of the first target.
+func (q *quadraticForms) nameFeatures(l *layout) {
+	if l.pairs < l.d*(l.d+1)/2 {
 		return
 	}
 	pair := func(i int) []int {
@@ -212,15 +216,16 @@ func (q *quadraticForms) nameFeatures(d, pairs, gateGroups, gatePairs int, at []
 		}
 		return []int{i, j}
 	}
-	interactions := at[len(at)-2]
-	if i, s := q.worst(interactions, interactions+pairs); s > 0 {
-		q.name(testInteractions, pair(i))
+	interactions := l.at[atInteractions]
+	if i, s := q.worst(interactions, interactions+l.pairs); s > 0 {
+		q.name(infer.InteractionsTest, pair(i))
 	}
 	most := 0.0
-	for from := at[0]; gatePairs == pairs && from < at[1]; from += gateGroups + gatePairs {
-		if i, s := q.worst(from+gateGroups, from+gateGroups+gatePairs); s > most {
+	of := l.gateGroups + l.gatePairs
+	for from := l.at[atGateFeatures]; l.gatePairs == l.pairs && from < l.at[atHeteroscedasticity]; from += of {
+		if i, s := q.worst(from+l.gateGroups, from+of); s > most {
 			most = s
-			q.name(testGateFeatures, pair(i))
+			q.name(infer.GateFeaturesTest, pair(i))
 		}
 	}
 }
@@ -297,7 +302,7 @@ const fewestRows = 1
 
 // fewest is that of the form.
 func (f form) fewest() float64 {
-	if f.name == testResiduals {
+	if f.name == infer.ResidualsTest {
 		return fewestRows / 2.
 	}
 	return fewestRows
@@ -348,10 +353,10 @@ func lightened(z, kurtosis float64) float64 {
 
 // chiSquared is the test of a statistic whose covariance is as good as known; DF is 0 where
 // nothing is left of the terms, or g is not finite at some x.
-func (f form) chiSquared() Test {
-	t := Test{Name: f.name, PValue: 1, Features: f.features}
+func (f form) chiSquared() infer.Test {
+	t := infer.Test{Name: f.name, PValue: 1, Features: f.features}
 	if t.Statistic, t.DF = f.statistic(); !numeric.Finite(t.Statistic) {
-		return Test{}
+		return infer.Test{}
 	}
 	if t.DF > 0 {
 		t.PValue = distuv.ChiSquared{K: float64(t.DF)}.Survival(t.Statistic)
@@ -361,7 +366,7 @@ func (f form) chiSquared() Test {
 
 // hotelling is the test of a statistic whose covariance was taken over draws: with q degrees of
 // freedom and N draws (N−q+1)/(N·q) times it is F with q and N−q+1.
-func (f form) hotelling() Test {
+func (f form) hotelling() infer.Test {
 	t := f.chiSquared()
 	if q := float64(t.DF); t.DF > 0 {
 		rest := max(f.draws-q+1, 1)
@@ -372,10 +377,10 @@ func (f form) hotelling() Test {
 }
 
 // tests are those of the forms of which anything is left.
-func (q *quadraticForms) tests() (out []Test) {
+func (q *quadraticForms) tests() (out []infer.Test) {
 	for _, f := range q.forms {
 		if t := f.hotelling(); t.DF > 0 {
-			t.Robust = t.Name != testResiduals && t.Name != testCorrelation
+			t.Robust = t.Name != infer.ResidualsTest && t.Name != infer.CorrelationTest
 			out = append(out, t)
 		}
 	}

@@ -1,4 +1,4 @@
-package infer
+package specification
 
 import (
 	"context"
@@ -38,10 +38,10 @@ func (s *Draws) Append(o *Draws) {
 // The draws are at most 2 − 1/k times as many as wanted. Each block is gone through
 // systematically, so that its rows are drawn as evenly as they can be. The rows are those
 // of a table from its block first on; its Σ p_i and weight are in data.
-func (m *terms) sample(ctx context.Context, rows model.Rows, first, wanted int, data *RowSums, seed uint64,
+func sample(ctx context.Context, rows model.Rows, p *model.Params, first, wanted int, data *RowSums, seed uint64,
 	workers int) (*Draws, error) {
 	classes := data.Prior
-	if m.p.Zero {
+	if p.Zero {
 		classes = append(slices.Clone(classes), data.Weight-floats.Sum(data.Prior))
 	}
 	boost := make([]float64, len(classes))
@@ -54,13 +54,13 @@ func (m *terms) sample(ctx context.Context, rows model.Rows, first, wanted int, 
 	room := make([]*mixture.Posterior, model.Workers(workers))
 	err := model.Each(ctx, rows, len(room), func(worker, chunk, block int, b *model.Block) error {
 		if room[worker] == nil {
-			room[worker] = mixture.NewPosterior(mixture.Mixture{}, m.p.K)
+			room[worker] = mixture.NewPosterior(mixture.Mixture{}, p.K)
 		}
 		if s := &chunks[chunk]; s.X == nil {
 			s.grow(min(each, 2*n), d)
 		}
 		given := room[worker]
-		given.Given(m.p, b)
+		given.Given(p, b)
 		rng := stream.New(seed, stream.CertificateRow, first+block)
 		for i, boosted := range boost {
 			at, rate := rng.Float64(), boosted*float64(wanted)/data.Weight

@@ -1,4 +1,4 @@
-package infer
+package gain
 
 import (
 	"container/heap"
@@ -9,40 +9,40 @@ import (
 	"gonum.org/v1/gonum/floats"
 )
 
-// gainBox is a box of experts: t_j within half_j of mid_j, or, far out, where one of them is ±1/τ and the others
+// box is a box of experts: t_j within half_j of mid_j, or, far out, where one of them is ±1/τ and the others
 // v_j times that, of τ ≥ 0, which stands in its place, and the v_j. With t in [−1, 1]^c, and |v_j| ≤ 1 and τ ≤ 1 far
 // out, there are boxes of all experts.
-type gainBox struct {
-	mid, half [MostGainCoefficients]float64
+type box struct {
+	mid, half [mostCoefficients]float64
 	far       int     // the coefficient that is ±1/τ; −1 of a box that is not far out
 	sign      float64 // its sign
 	bound     float64 // of S, in units of e^shift
 }
 
-type gainHeap []*gainBox
+type boxHeap []*box
 
-func (h gainHeap) Len() int           { return len(h) }
-func (h gainHeap) Less(i, j int) bool { return h[i].bound > h[j].bound }
-func (h gainHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *gainHeap) Push(v any)        { *h = append(*h, v.(*gainBox)) }
-func (h *gainHeap) Pop() any {
+func (h boxHeap) Len() int           { return len(h) }
+func (h boxHeap) Less(i, j int) bool { return h[i].bound > h[j].bound }
+func (h boxHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *boxHeap) Push(v any)        { *h = append(*h, v.(*box)) }
+func (h *boxHeap) Pop() any {
 	last := len(*h) - 1
 	v := (*h)[last]
 	*h = (*h)[:last]
 	return v
 }
 
-// gainMaximum is what is known of the maximum of S.
-type gainMaximum struct {
+// maximum is what is known of the maximum of S.
+type maximum struct {
 	logUpper, logBest float64 // it is between, but for rounding of the second
 	best              []float64
 	closed            bool
 	boxes             int
 }
 
-// gainSearch is a branch and bound of S, with f that of those logarithms.
-type gainSearch struct {
-	*gainTable
+// search is a branch and bound of S, with f that of those logarithms.
+type search struct {
+	*table
 	logC      []float64 // log w_i − log f_i − shift, from above
 	shift     float64
 	intercept int // its column, −1 without
@@ -50,8 +50,8 @@ type gainSearch struct {
 	negligible, logNegligible float64 // what a term counts as that is less: next to nothing beside Σ w/n
 }
 
-func newGainSearch(t *gainTable, f []float64) *gainSearch {
-	s := &gainSearch{gainTable: t, intercept: slices.Index(t.ones(), true)}
+func newSearch(t *table, f []float64) *search {
+	s := &search{table: t, intercept: slices.Index(t.ones(), true)}
 	for i := range f {
 		c := math.Log(t.w[i]) - f[i]
 		s.logC = append(s.logC, c+1e-13*(1+math.Abs(c)))
@@ -74,10 +74,10 @@ const besideTied = 1e-9
 
 // maximise bounds the maximum of S over all experts, where log f is at least the given one. It ends within a tolerance,
 // with the budget, or, if it is hasty, where it has found an expert that a mixture should have.
-func (t *gainTable) maximise(ctx context.Context, f []float64, known []gainExpert, budget int,
-	hasty bool) (*gainMaximum, error) {
-	s := newGainSearch(t, f)
-	out := &gainMaximum{logBest: math.Inf(-1)}
+func (t *table) maximise(ctx context.Context, f []float64, known []component, budget int,
+	hasty bool) (*maximum, error) {
+	s := newSearch(t, f)
+	out := &maximum{logBest: math.Inf(-1)}
 	rise := func(v []float64) {
 		if logS, v := t.rise(f, v, lastSteps); logS > out.logBest {
 			out.logBest, out.best = logS, v
@@ -92,11 +92,11 @@ func (t *gainTable) maximise(ctx context.Context, f []float64, known []gainExper
 	logW := math.Log(t.weight)
 	target := func() float64 { // of log S
 		g := t.weight * (max(out.logBest, logW) - logW)
-		return logW + (g+max(gainTolerance, g/10))/t.weight
+		return logW + (g+max(tolerance, g/10))/t.weight
 	}
-	boxes := new(gainHeap)
+	boxes := new(boxHeap)
 	dropped := math.Inf(-1) // the largest log S that a box may have that was left out
-	add := func(b gainBox) {
+	add := func(b box) {
 		out.boxes++
 		bound, mid := s.bound(&b)
 		if mid > 0 && s.shift+math.Log(mid) > out.logBest+1e-3/t.weight {
@@ -121,7 +121,7 @@ func (t *gainTable) maximise(ctx context.Context, f []float64, known []gainExper
 		}
 		top := (*boxes)[0]
 		if s.shift+math.Log(top.bound) <= target() || t.spent >= budget ||
-			hasty && t.weight*(out.logBest-logW) > 4*gainTolerance {
+			hasty && t.weight*(out.logBest-logW) > 4*tolerance {
 			break
 		}
 		heap.Pop(boxes)
@@ -139,7 +139,7 @@ func (t *gainTable) maximise(ctx context.Context, f []float64, known []gainExper
 }
 
 // ones says which columns are 1 in every row.
-func (t *gainTable) ones() []bool {
+func (t *table) ones() []bool {
 	out := make([]bool, t.c)
 	for j := range out {
 		out[j] = true
@@ -151,8 +151,8 @@ func (t *gainTable) ones() []bool {
 }
 
 // all are boxes of all experts.
-func (t *gainTable) all() (out []gainBox) {
-	near := gainBox{far: -1}
+func (t *table) all() (out []box) {
+	near := box{far: -1}
 	for j := range t.c {
 		near.half[j] = 1
 	}
@@ -170,7 +170,7 @@ func (t *gainTable) all() (out []gainBox) {
 
 // halves splits the box in the coordinate in which it is widest. Middles are exact: as many binary digits behind the
 // point as halvings.
-func (b *gainBox) halves(c int) [2]gainBox {
+func (b *box) halves(c int) [2]box {
 	j := 0
 	for l := range c {
 		if b.half[l] > b.half[j] {
@@ -182,11 +182,11 @@ func (b *gainBox) halves(c int) [2]gainBox {
 	high.half[j] = low.half[j]
 	low.mid[j] -= low.half[j]
 	high.mid[j] += low.half[j]
-	return [2]gainBox{low, high}
+	return [2]box{low, high}
 }
 
 // middle is the expert in the middle of b.
-func (t *gainTable) middle(b *gainBox) []float64 {
+func (t *table) middle(b *box) []float64 {
 	v := slices.Clone(b.mid[:t.c])
 	if b.far >= 0 {
 		out := b.sign / v[b.far]
@@ -197,7 +197,7 @@ func (t *gainTable) middle(b *gainBox) []float64 {
 }
 
 // interval has the means of row i by the experts of b.
-func (s *gainSearch) interval(b *gainBox, i int) (low, high float64) {
+func (s *search) interval(b *box, i int) (low, high float64) {
 	s.spent++
 	mid, half, size := 0.0, 0.0, 0.0
 	for j, x := range s.row(i) {
@@ -237,7 +237,7 @@ func (s *gainSearch) interval(b *gainBox, i int) (low, high float64) {
 // was not looked at. It is 0 of a far box in which no rows count but such as have one x, beside an intercept: an
 // expert without slopes has the same mean there, or one of a y that is nearer to all of theirs, so that S is there
 // what it is in this box, less the others' share, or more.
-func (s *gainSearch) bound(b *gainBox) (bound, middle float64) {
+func (s *search) bound(b *box) (bound, middle float64) {
 	sum, widest := 0.0, 0.0
 	tied, others := -1, 0.0
 	for i := range s.n {
@@ -280,12 +280,12 @@ func (s *gainSearch) bound(b *gainBox) (bound, middle float64) {
 }
 
 // one is Σ w in units of e^shift, from below.
-func (s *gainSearch) one() float64 { return s.weight * math.Exp(-s.shift) * (1 - roundings) }
+func (s *search) one() float64 { return s.weight * math.Exp(-s.shift) * (1 - roundings) }
 
 // second bounds S by its value and slope in the middle of b and the largest second derivative of every term:
 // φ(e + u) ≤ φ(e) − e·φ(e)·u + ½·K·u², φ(e) = exp(−e²/2), K = max of (t²−1)·φ(t) between, or 0.
-func (s *gainSearch) second(b *gainBox) (bound, middle float64) {
-	var slope [MostGainCoefficients]float64
+func (s *search) second(b *box) (bound, middle float64) {
+	var slope [mostCoefficients]float64
 	rest := 0.0
 	for i := range s.n {
 		e, within := s.residual(i, b.mid[:s.c])

@@ -1,4 +1,6 @@
-package solver
+// Package properties says whether an activation has the properties that theorems ask for which make no use of its
+// output transforms: those on networks with one hidden layer (003), and that on one expert too many.
+package properties
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package infer
+package specification
 
 import (
 	"context"
@@ -10,17 +10,6 @@ import (
 	"github.com/gatedlearning/moe/internal/kernel"
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/stat/distuv"
-)
-
-// Names of the specification tests. Files call the heteroscedasticity test "spread".
-const (
-	testResiduals          = "residuals"
-	testNonlinearity       = "nonlinearity"
-	testGate               = "gate"
-	testGateFeatures       = "gate features"
-	testHeteroscedasticity = "spread"
-	testInteractions       = "interactions"
-	testDependence         = "dependence"
 )
 
 // Per-row terms of a fitted model, each of mean 0 given x under it. With r_i the
@@ -39,57 +28,25 @@ const (
 // bounded they are nearly normal in sum from a hundred rows on, where the
 // eighth moments of He4 need tens of thousands.
 type terms struct {
-	act          model.Activation
-	p            *model.Params
-	expert, gate []int            // columns of the coefficients; D is the column of ones
-	psi          [][]float64      // own parameters of the experts
-	noise        bool             // σ is free, and the other own parameters with it
-	noises       int              // of those that are free
-	outputs      []loss.Parameter // the free ones of the means c + s·g
-	groups       int              // of features, in the heteroscedasticity test
-	pairs        int              // groups of pairs of features, in that of interactions
-	gateGroups   int              // of features, for each gate
-	gatePairs    int              // of pairs of features, for each gate
-	// Rms of z_i, of the gate's logits and of the features.
-	zRMS, lRMS, xRMS []float64
-
-	at [8]int // where each kind of terms begins; the last is their number
+	layout
+	act     model.Activation
+	p       *model.Params
+	columns []int            // of an expert's coefficients; D is the column of ones
+	psi     [][]float64      // own parameters of the experts
+	noise   bool             // σ is free, and the other own parameters with it
+	noises  int              // of those that are free
+	outputs []loss.Parameter // the free ones of the means c + s·g
 }
 
-const (
-	atScores = iota
-	atResiduals
-	atNonlinearity
-	atGate
-	atGateFeatures
-	atHeteroscedasticity
-	atInteractions
-	atEnd
-)
-
-// mostGroups and mostPairs bound the degrees of freedom of the tests of heteroscedasticity and
-// of interactions, and those of all gates' features together; where there are more features, or
-// pairs of them, they are added up in groups.
-const (
-	mostGroups = 32
-	mostPairs  = 64
-)
-
 func newTerms(act model.Activation, p *model.Params, free loss.Free) *terms {
-	m := &terms{
-		act: act, p: p, noise: free.Sigma && len(p.Sigma) > 0,
-		groups: min(p.D, mostGroups),
-		pairs:  min(p.D*(p.D+1)/2, mostPairs),
-	}
+	m := &terms{act: act, p: p, noise: free.Sigma && len(p.Sigma) > 0}
 	for i := range p.K {
 		m.psi = append(m.psi, p.OwnOf(nil, i))
 	}
-	m.gateGroups, m.gatePairs = gateGroups(m.groups, m.pairs, p.Gates())
-	m.expert, m.gate = free.Columns(p)
-	scores := p.K*len(m.expert) + p.Gates()*len(m.gate)
+	expert, gate := free.Columns(p)
+	m.columns = expert
 	if m.noise {
 		m.noises = len(p.Sigma) * (1 + len(p.Own) - free.GivenOwn)
-		scores += m.noises
 	}
 	for h, part := range []model.ParamPart{model.Offset, model.Scale} {
 		for i := range p.Offset {
@@ -98,60 +55,35 @@ func newTerms(act model.Activation, p *model.Params, free loss.Free) *terms {
 			}
 		}
 	}
-	scores += len(m.outputs)
-	m.at[atResiduals] = scores
-	m.at[atNonlinearity] = m.at[atResiduals] + 3*p.K
-	m.at[atGate] = m.at[atNonlinearity] + 3*p.K
-	m.at[atGateFeatures] = m.at[atGate] + 5*p.Gates()
-	m.at[atHeteroscedasticity] = m.at[atGateFeatures] + (m.gateGroups+m.gatePairs)*p.Gates()
-	m.at[atInteractions] = m.at[atHeteroscedasticity] + m.groups
-	m.at[atEnd] = m.at[atInteractions] + m.pairs
+	scores := p.K*len(expert) + p.Gates()*len(gate) + m.noises + len(m.outputs)
+	m.layout = newLayout(p, free, 1, scores, 0)
 	return m
-}
-
-// gateGroups are the groups of features and of pairs of them, of which there are so many for
-// the experts, for each of so many gates.
-func gateGroups(groups, pairs, gates int) (features, both int) {
-	gates = max(gates, 1)
-	return min(groups, max(1, mostGroups/gates)), min(pairs, max(1, mostPairs/gates))
 }
 
 // termRows is room for the terms of a block of rows.
 type termRows struct {
 	*mixture.Posterior
-	cols                  [][]float64 // x and ones
-	z, g, dg, res         []float64   // k rows of N values: predictors, means, their slopes, residuals
-	raw                   []float64   // g, where the means are c + s·g
-	y                     []float64
-	zBump, zBend          []float64 // h of z
-	lBump, lBend          []float64 // h of the logits
-	xBump                 []float64 // h of the features, by group
-	xSoft                 []float64 // another h of the features
-	xPairs                []float64 // its products, by group
-	xGate                 []float64 // bends of the features and the products, by the gates' groups
-	logits                []float64 // the gate's predictors
-	ones, score, one, two []float64
-	near                  [][]float64 // u and y of [Neighbours], and room for a row of them
-	out                   [][]float64
-	under                 [][]float64 // 2k: see fillUnder
-	shared                *sharing    // of rows in groups; nil where each has its own expert
+	functions
+	cols            [][]float64 // x and ones
+	z, g, dg, res   []float64   // k rows of N values: predictors, means, their slopes, residuals
+	raw             []float64   // g, where the means are c + s·g
+	y               []float64
+	logits          []float64 // the gate's predictors
+	score, one, two []float64
+	near            [][]float64 // u and y of [Neighbours], and room for a row of them
+	out             [][]float64
+	under           [][]float64 // 2k: see fillUnder
+	shared          *sharing    // of rows in groups; nil where each has its own expert
 }
 
 func (m *terms) newRows() *termRows {
 	const n = model.BlockRows
 	kn := func() []float64 { return make([]float64, m.p.Classes()*n) }
 	w := &termRows{
-		Posterior: mixture.NewPosterior(mixture.Mixture{}, m.p.K),
-		z:         kn(), g: kn(), dg: kn(), res: kn(), raw: kn(),
-		zBump: kn(), zBend: kn(), lBump: kn(), lBend: kn(), logits: kn(),
-		xBump: make([]float64, m.groups*n), xSoft: make([]float64, m.p.D*n), xPairs: make([]float64, m.pairs*n),
-		xGate: make([]float64, (m.gateGroups+m.gatePairs)*n),
-		y:     make([]float64, n), ones: make([]float64, n),
-		score: make([]float64, n), one: make([]float64, n), two: make([]float64, n),
+		Posterior: mixture.NewPosterior(mixture.Mixture{}, m.p.K), functions: m.newFunctions(),
+		z: kn(), g: kn(), dg: kn(), res: kn(), raw: kn(), logits: kn(),
+		y: make([]float64, n), score: make([]float64, n), one: make([]float64, n), two: make([]float64, n),
 		cols: make([][]float64, m.p.D+1), out: make([][]float64, m.at[atEnd]),
-	}
-	for i := range w.ones {
-		w.ones[i] = 1
 	}
 	w.near = [][]float64{make([]float64, n), make([]float64, n), make([]float64, 2), make([]float64, 1)}
 	columns(w.out)
@@ -171,15 +103,13 @@ func columns(of [][]float64) {
 	}
 }
 
-// given computes what depends on x alone. The bounded functions of x are of the
-// argument in units of its rms: even, odd, and the identity held within ±2
-// ([kernel.Bump], [kernel.Bend], [kernel.Soft]).
+// given computes what depends on x alone.
 func (m *terms) given(ctx context.Context, w *termRows, b *model.Block) error {
-	n, kn := b.N, m.p.K*b.N
+	kn := m.p.K * b.N
 	for j := range m.p.D {
 		w.cols[j] = b.Col(j)
 	}
-	w.cols[m.p.D] = w.ones[:n]
+	w.cols[m.p.D] = w.ones[:b.N]
 	w.Given(m.p, b)
 	m.p.Predictors(w.z[:kn], b)
 	if err := m.act.Eval(ctx, w.g[:kn], w.z[:kn]); err != nil {
@@ -193,64 +123,16 @@ func (m *terms) given(ctx context.Context, w *termRows, b *model.Block) error {
 		m.p.Means(w.g[:kn])
 		m.p.Slopes(w.dg[:kn])
 	}
-	logits := w.logits
-	m.p.GateLogits(logits, b)
-	for i := range m.p.K {
-		z, inv := w.z[i*n:(i+1)*n], 1/m.zRMS[i]
-		kernel.Bump(w.zBump[i*n:(i+1)*n], z, inv)
-		kernel.Bend(w.zBend[i*n:(i+1)*n], z, inv)
-		logit, inv := logits[i*n:(i+1)*n], 1/m.lRMS[i]
-		kernel.Bump(w.lBump[i*n:(i+1)*n], logit, inv)
-		kernel.Bend(w.lBend[i*n:(i+1)*n], logit, inv)
-	}
-	m.features(w, b)
+	m.p.GateLogits(w.logits, b)
+	w.functions.given(&m.layout, b, func(i int) []float64 { return w.z[i*b.N : (i+1)*b.N] }, w.logits)
 	return nil
-}
-
-// features computes the bounded functions of the features.
-func (m *terms) features(w *termRows, b *model.Block) {
-	n := b.N
-	clear(w.xBump)
-	for j := range m.p.D {
-		dst, softs := w.xBump[j%m.groups*n:(j%m.groups+1)*n], w.xSoft[j*n:(j+1)*n]
-		inv := 1 / m.xRMS[j]
-		bumps := w.score[:n]
-		kernel.Bump(bumps, b.Col(j), inv)
-		floats.Add(dst, bumps)
-		kernel.Soft(softs, b.Col(j), inv)
-	}
-	clear(w.xPairs)
-	pair := 0
-	for j := range m.p.D {
-		for l := range j + 1 {
-			dst := w.xPairs[pair%m.pairs*n : (pair%m.pairs+1)*n]
-			kernel.AddMul(dst, w.xSoft[j*n:(j+1)*n], w.xSoft[l*n:(l+1)*n])
-			pair++
-		}
-	}
-	m.gateFeatures(w, b)
-}
-
-// gateFeatures computes what the gates' terms have of the features, by their groups.
-func (m *terms) gateFeatures(w *termRows, b *model.Block) {
-	n := b.N
-	clear(w.xGate)
-	for j := range m.p.D {
-		bends := w.score[:n]
-		kernel.Bend(bends, b.Col(j), 1/m.xRMS[j])
-		floats.Add(w.xGate[j%m.gateGroups*n:(j%m.gateGroups+1)*n], bends)
-	}
-	for g := range m.pairs {
-		at := m.gateGroups + g%m.gatePairs
-		floats.Add(w.xGate[at*n:(at+1)*n], w.xPairs[g*n:(g+1)*n])
-	}
 }
 
 // fill writes the terms of targets y to w.out.
 func (m *terms) fill(w *termRows, y []float64) {
 	m.posterior(w, y)
 	n, k := w.N, m.p.K
-	at, noiseAt := 0, k*len(m.expert)+m.p.Gates()*len(m.gate)
+	at, noiseAt := 0, k*m.coefficients+m.p.Gates()*len(m.gate)
 	if m.noise {
 		for i := range m.noises {
 			w.NoiseScore(w.out[noiseAt+i][:n], i)
@@ -270,7 +152,7 @@ func (m *terms) fill(w *termRows, y []float64) {
 		m.fillShape(w, y, i)
 		w.Standardised(score, i)
 		floats.Add(all, score)
-		m.fillTimes(w, m.at[atNonlinearity]+3*i, score, w.ones[:n], w.zBump[i*n:(i+1)*n], w.zBend[i*n:(i+1)*n])
+		m.fillMeans(w.out, &w.functions, score, i, 0)
 		inv := 1 / w.ScaleOf(i)
 		w.MeanScore(score, i)
 		for o, q := range m.outputs {
@@ -288,7 +170,7 @@ func (m *terms) fill(w *termRows, y []float64) {
 		for t, dg := range w.dg[i*n : (i+1)*n] {
 			score[t] *= dg * inv
 		}
-		for _, j := range m.expert {
+		for _, j := range m.columns {
 			kernel.Mul(w.out[at][:n], score, w.cols[j])
 			at++
 		}
@@ -303,12 +185,7 @@ func (m *terms) fill(w *termRows, y []float64) {
 			kernel.Mul(w.out[at][:n], diff, w.cols[c])
 			at++
 		}
-		m.fillTimes(w, m.at[atGate]+5*j, diff, w.ones[:n], w.lBump[j*n:(j+1)*n], w.lBend[j*n:(j+1)*n],
-			w.zBump[j*n:(j+1)*n], w.zBend[j*n:(j+1)*n])
-		of := m.gateGroups + m.gatePairs
-		for g := range of {
-			kernel.Mul(w.out[m.at[atGateFeatures]+of*j+g][:n], diff, w.xGate[g*n:(g+1)*n])
-		}
+		m.fillGate(w.out, &w.functions, diff, j)
 	}
 }
 
@@ -386,9 +263,7 @@ func (m *terms) fillShape(w *termRows, y []float64, i int) {
 	} else {
 		wide = shapeUnder(w.Density, out, w.one, w.PostOf(i), y, w.g[i*w.N:(i+1)*w.N], m.psi[i])
 	}
-	for g := range m.groups {
-		kernel.AddMul(w.out[m.at[atHeteroscedasticity]+g][:w.N], wide, w.xBump[g*w.N:(g+1)*w.N])
-	}
+	m.addSpread(w.out, &w.functions, wide, 0)
 }
 
 // shape writes the terms r·ψ(e) of a residual's shape to the first three columns of out and
@@ -451,14 +326,6 @@ func shapeUnder(law mixture.Density, out [][]float64, room, r, y, mean, psi []fl
 	return wide
 }
 
-// fillTimes writes the products of a with each of the functions from the given
-// column on.
-func (m *terms) fillTimes(w *termRows, at int, a []float64, functions ...[]float64) {
-	for i, h := range functions {
-		kernel.Mul(w.out[at+i][:w.N], a, h)
-	}
-}
-
 // Squares are the sums of the squares of what the bounded functions are taken of.
 type Squares struct {
 	Rows         int
@@ -480,9 +347,14 @@ func (s *Squares) Merge(o *Squares) {
 
 // squares returns those of rows.
 func (m *terms) squares(ctx context.Context, rows model.Rows) (*Squares, error) {
-	k, d := m.p.K, m.p.D
-	out := &Squares{Z: make([]float64, k), Logits: make([]float64, k), X: make([]float64, d)}
-	values := make([]float64, m.p.Classes()*model.BlockRows)
+	return squaresOf(ctx, rows, m.p, m.p.K, m.p.Predictors)
+}
+
+// squaresOf returns those of rows under the gate of p, with so many predictors.
+func squaresOf(ctx context.Context, rows model.Rows, p *model.Params, predictors int,
+	predict func(dst []float64, b *model.Block)) (*Squares, error) {
+	out := &Squares{Z: make([]float64, predictors), Logits: make([]float64, p.K), X: make([]float64, p.D)}
+	values := make([]float64, max(predictors, p.Classes())*model.BlockRows)
 	add := func(dst, values []float64, n int) {
 		for i := range dst {
 			v := values[i*n : (i+1)*n]
@@ -490,9 +362,9 @@ func (m *terms) squares(ctx context.Context, rows model.Rows) (*Squares, error) 
 		}
 	}
 	err := model.InOrder(ctx, rows, func(b *model.Block) error {
-		m.p.Predictors(values[:k*b.N], b)
+		predict(values[:predictors*b.N], b)
 		add(out.Z, values, b.N)
-		m.p.GateLogits(values, b)
+		p.GateLogits(values, b)
 		add(out.Logits, values, b.N)
 		add(out.X, b.X, b.N)
 		out.Rows += b.N
@@ -501,18 +373,15 @@ func (m *terms) squares(ctx context.Context, rows model.Rows) (*Squares, error) 
 	return out, err
 }
 
-// scale sets the rms of what the bounded functions are taken of.
-func (m *terms) scale(q *Squares) {
-	rms := func(sums []float64) []float64 {
-		out := make([]float64, len(sums))
-		for i, sum := range sums {
-			if out[i] = math.Sqrt(sum / float64(q.Rows)); !(out[i] > 0) {
-				out[i] = 1
-			}
+// rms are the roots of the means of squares that add up to sums over rows; 1 where they are 0.
+func rms(sums []float64, rows int) []float64 {
+	out := make([]float64, len(sums))
+	for i, sum := range sums {
+		if out[i] = math.Sqrt(sum / float64(rows)); !(out[i] > 0) {
+			out[i] = 1
 		}
-		return out
 	}
-	m.zRMS, m.lRMS, m.xRMS = rms(q.Z), rms(q.Logits), rms(q.X)
+	return out
 }
 
 // gateScale is the rms of what a gate's coefficients are of, given that of the features.

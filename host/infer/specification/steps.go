@@ -1,68 +1,69 @@
-package infer
+package specification
 
 import (
 	"context"
 
 	"gonum.org/v1/gonum/mat"
 
+	"github.com/gatedlearning/moe/host/infer"
 	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/mixture"
 	"github.com/gatedlearning/moe/host/model"
 )
 
-// Specification makes the specification tests of [Tests] in steps, for rows that are in
+// Steps makes the specification tests of [Tests] in steps, for rows that are in
 // parts on several machines: what a step tells of parts adds up, and all of it goes into
 // the next.
 //
 //	Squares  of the rows of [model.Spaced] blocks, about Draws of them; Scale takes all
 //	Sums     of all rows, and Draw of rows of them
 //	Tests    of all sums and draws
-type Specification struct{ terms *terms }
+type Steps struct{ terms *terms }
 
-// NewSpecification begins the tests of the mixture p, fitted over the free parameters. Of
+// NewSteps begins the tests of the mixture p, fitted over the free parameters. Of
 // too many terms it is a [*TooManyError].
-func NewSpecification(act model.Activation, p *model.Params, free loss.Free) (*Specification, error) {
+func NewSteps(act model.Activation, p *model.Params, free loss.Free) (*Steps, error) {
 	m := newTerms(act, p, free)
-	if m.at[atEnd] > MostTerms {
+	if m.at[atEnd] > mostTerms {
 		return nil, &TooManyError{m.at[atEnd]}
 	}
-	return &Specification{m}, nil
+	return &Steps{m}, nil
 }
 
 // Terms is the number of a row's terms.
-func (s *Specification) Terms() int { return s.terms.at[atEnd] }
+func (s *Steps) Terms() int { return s.terms.at[atEnd] }
 
 // Draws is about how many targets are drawn for the covariance of the terms.
-func (s *Specification) Draws() int { return drawsFor(s.Terms()) }
+func (s *Steps) Draws() int { return drawsFor(s.Terms()) }
 
 // Squares returns the sums of the squares over rows of what the bounded functions are
 // taken of.
-func (s *Specification) Squares(ctx context.Context, rows model.Rows) (*Squares, error) {
+func (s *Steps) Squares(ctx context.Context, rows model.Rows) (*Squares, error) {
 	return s.terms.squares(ctx, rows)
 }
 
 // Scale sets the scales of the bounded functions.
-func (s *Specification) Scale(q *Squares) { s.terms.scale(q) }
+func (s *Steps) Scale(q *Squares) { s.terms.scale(q) }
 
 // NoSums returns those of no rows.
-func (s *Specification) NoSums() *RowSums { return s.terms.newSums() }
+func (s *Steps) NoSums() *RowSums { return s.terms.newSums() }
 
 // Sums returns the sums of the terms over rows.
-func (s *Specification) Sums(ctx context.Context, rows model.Rows, workers int) (*RowSums, error) {
+func (s *Steps) Sums(ctx context.Context, rows model.Rows, workers int) (*RowSums, error) {
 	return s.terms.sums(ctx, rows, workers)
 }
 
 // Draw draws rows of a table, of which those given begin at its block first. Of all are
 // taken Σ p_i and the weight of all its rows.
-func (s *Specification) Draw(ctx context.Context, rows model.Rows, first int, all *RowSums, seed uint64,
+func (s *Steps) Draw(ctx context.Context, rows model.Rows, first int, all *RowSums, seed uint64,
 	workers int) (*Draws, error) {
-	return s.terms.sample(ctx, rows, first, s.Draws(), all, seed, workers)
+	return sample(ctx, rows, s.terms.p, first, s.Draws(), all, seed, workers)
 }
 
 // Tests draws targets for the rows drawn and makes the tests of the sums. Where they are below
-// [Doubt] they are made again with moreTargets targets for each row drawn, allowing for the
+// [infer.Doubt] they are made again with moreTargets targets for each row drawn, allowing for the
 // skewness of the terms, without directions that a few rows make.
-func (s *Specification) Tests(ctx context.Context, sums *RowSums, drawn *Draws, seed uint64,
+func (s *Steps) Tests(ctx context.Context, sums *RowSums, drawn *Draws, seed uint64,
 	workers int) (Tested, error) {
 	of := &rowTargets[termRows]{drawing: s.terms.drawing(), drawn: drawn, seed: seed, workers: workers}
 	return s.terms.tests(ctx, of, sums, float64(s.Draws()))
@@ -74,9 +75,9 @@ func (t Tested) under(law mixture.Density) {
 	for i := range t.Tests {
 		of := &t.Tests[i]
 		of.Noise = 0
-		of.Robust = of.Name == testDependence
-		if !of.Robust && !of.ofMeans() {
-			of.Suggests = ShapeCause(law)
+		of.Robust = of.Name == infer.DependenceTest
+		if infer.OfSpread(of.Name) {
+			of.Suggests = infer.ShapeCause(law)
 		}
 	}
 }
@@ -86,7 +87,7 @@ const moreTargets = 8
 
 // testsOf makes tests from sums and draws, by the forms that quadratic makes of both.
 func testsOf(ctx context.Context, d targets, blocks []int, sums *RowSums, draws float64,
-	quadratic func(s *RowSums, c *mat.SymDense, draws float64, along bool) (*quadraticForms, []Untested)) (Tested,
+	quadratic func(s *RowSums, c *mat.SymDense, draws float64, along bool) (*quadraticForms, []infer.Untested)) (Tested,
 	error) {
 	out := Tested{Mass: sums.Mass, Overlap: sums.Shared / sums.Weight}
 	c, err := covarianceOf(ctx, d, 1, blocks)
@@ -96,7 +97,7 @@ func testsOf(ctx context.Context, d targets, blocks []int, sums *RowSums, draws 
 	var q *quadraticForms
 	q, out.Untested = quadratic(sums.clone(), c, draws, false)
 	out.Tests = q.tests()
-	if least(out.Tests) < Doubt {
+	if least(out.Tests) < infer.Doubt {
 		if c, err = covarianceOf(ctx, d, moreTargets, blocks); err != nil {
 			return out, err
 		}
@@ -111,7 +112,7 @@ func testsOf(ctx context.Context, d targets, blocks []int, sums *RowSums, draws 
 		out.Tests = append(out.Tests, t)
 	}
 	if why != "" {
-		out.NotMade = []NotMade{{testDependence, why}}
+		out.NotMade = []infer.NotMade{{Name: infer.DependenceTest, Why: why}}
 	}
 	allowForNoise(out.Tests, out.Overlap)
 	return out, nil
@@ -119,11 +120,11 @@ func testsOf(ctx context.Context, d targets, blocks []int, sums *RowSums, draws 
 
 // allowForNoise says what a noise of another shape may add to the robust tests of experts that
 // overlap so much.
-func allowForNoise(tests []Test, overlap float64) {
+func allowForNoise(tests []infer.Test, overlap float64) {
 	shape := 0.0
 	for i := range tests {
-		if t := &tests[i]; t.Name == testResiduals {
-			shape = max(0, t.excess())
+		if t := &tests[i]; t.Name == infer.ResidualsTest {
+			shape = max(0, t.Statistic-float64(t.DF))
 		}
 	}
 	for i := range tests {
@@ -134,7 +135,7 @@ func allowForNoise(tests []Test, overlap float64) {
 }
 
 // least is the smallest p-value of tests, times their number.
-func least(tests []Test) float64 {
+func least(tests []infer.Test) float64 {
 	p := 1.0
 	for _, t := range tests {
 		p = min(p, float64(len(tests))*t.PValue)

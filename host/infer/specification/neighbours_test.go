@@ -1,4 +1,4 @@
-package infer
+package specification
 
 import (
 	"math"
@@ -197,7 +197,7 @@ func TestForms(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	drawn, err := m.sample(t.Context(), data, 0, 6000, sums, 1, 1)
+	drawn, err := sample(t.Context(), data, m.p, 0, 6000, sums, 1, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

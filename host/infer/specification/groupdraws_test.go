@@ -1,4 +1,4 @@
-package infer
+package specification
 
 import (
 	"math/rand/v2"
@@ -29,7 +29,7 @@ func TestGroupDrawsOfParts(t *testing.T) {
 	whole := gathered.Data()
 	free := loss.All
 	free.GateColumns = []int{2}
-	s, err := NewSpecification(sigmoidal{}, p, free)
+	s, err := NewSteps(sigmoidal{}, p, free)
 	if err != nil {
 		t.Fatal(err)
 	}

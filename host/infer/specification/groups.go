@@ -1,4 +1,4 @@
-package infer
+package specification
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/stat/distuv"
 
+	"github.com/gatedlearning/moe/host/infer"
 	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/mixture"
 	"github.com/gatedlearning/moe/host/model"
@@ -25,7 +26,7 @@ import (
 // and n the number of groups. Instead of the test of neighbours there is one of [GroupSums].
 func GroupTests(ctx context.Context, rows model.Rows, act model.Activation, p *model.Params, free loss.Free,
 	seed uint64, workers int) (Tested, error) {
-	s, err := NewSpecification(act, p, free)
+	s, err := NewSteps(act, p, free)
 	if err != nil {
 		return Tested{}, err
 	}
@@ -49,7 +50,7 @@ type AllGroups struct {
 }
 
 // NoGroupSums returns the sums of no groups.
-func (s *Specification) NoGroupSums() *RowSums {
+func (s *Steps) NoGroupSums() *RowSums {
 	out := s.terms.newSums()
 	out.Groups = new(GroupSums)
 	return out
@@ -57,7 +58,7 @@ func (s *Specification) NoGroupSums() *RowSums {
 
 // SumGroups returns the sums of the terms over the groups of rows, of which first rows of the table come before them,
 // and groups drawn; all is nil where there are no others.
-func (s *Specification) SumGroups(ctx context.Context, rows model.Rows, first int, all *AllGroups,
+func (s *Steps) SumGroups(ctx context.Context, rows model.Rows, first int, all *AllGroups,
 	seed uint64) (*RowSums, *GroupDraws, error) {
 	table, err := byGroup(ctx, rows, first)
 	if err != nil {
@@ -74,9 +75,9 @@ func (s *Specification) SumGroups(ctx context.Context, rows model.Rows, first in
 	return sums, m.sample(prior, all, m.draws(all), seed), nil
 }
 
-// GroupTests makes the tests of the sums over all groups, with targets for the groups drawn, as [Specification.Tests]
+// GroupTests makes the tests of the sums over all groups, with targets for the groups drawn, as [Steps.Tests]
 // does of rows.
-func (s *Specification) GroupTests(ctx context.Context, sums *RowSums, drawn *GroupDraws, seed uint64,
+func (s *Steps) GroupTests(ctx context.Context, sums *RowSums, drawn *GroupDraws, seed uint64,
 	workers int) (Tested, error) {
 	m := &groupTerms{terms: s.terms, table: drawn.table}
 	return m.tests(ctx, groupTargets{m, drawn, seed, workers}, sums, float64(drawn.wanted))
@@ -464,7 +465,7 @@ func (s *GroupSums) merge(o *GroupSums) {
 const leastPairs = 14
 
 // test is that of E d_g = 0 against positive ones, studentised by the products themselves.
-func (s *GroupSums) test() (t Test, why string) {
+func (s *GroupSums) test() (t infer.Test, why string) {
 	if s.Pairs < leastPairs {
 		return t, fmt.Sprintf("%d groups have two rows or more, want %d", s.Pairs, leastPairs)
 	}
@@ -472,9 +473,9 @@ func (s *GroupSums) test() (t Test, why string) {
 		return t, ""
 	}
 	z := max(0, s.Products/math.Sqrt(s.Squares))
-	return Test{Name: testDependence, DF: 1, Statistic: z * z, Robust: true, PValue: distuv.UnitNormal.Survival(z),
-		Suggests: GroupCause}, ""
+	return infer.Test{Name: infer.DependenceTest, DF: 1, Statistic: z * z, Robust: true,
+		PValue: distuv.UnitNormal.Survival(z), Suggests: groupCause}, ""
 }
 
-// GroupCause is what rows of a group that are alike beyond their expert suggest.
-const GroupCause = "rows of a group that depend on each other beyond their expert"
+// groupCause is what rows of a group that are alike beyond their expert suggest.
+const groupCause = "rows of a group that depend on each other beyond their expert"

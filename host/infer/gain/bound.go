@@ -1,4 +1,6 @@
-package infer
+// Package gain bounds what any other mixture could gain over a fitted one in log-likelihood: Lindsay's directional
+// derivative, by branch and bound.
+package gain
 
 import (
 	"context"
@@ -15,17 +17,17 @@ import (
 )
 
 const (
-	// MostGainRows and MostGainCoefficients are the largest problem of which [Gain] makes a bound.
-	MostGainRows         = 300
-	MostGainCoefficients = 3
-	// GainBudget is how many rows, once a box, a step or a start, a bound may look at: about a second of one core.
-	GainBudget = 10_000_000
-	// gainTolerance is what a bound may be above what was found, in log-likelihood.
-	gainTolerance = 0.05
+	// mostRows and mostCoefficients are the largest problem of which [BoundOf] makes a bound.
+	mostRows         = 300
+	mostCoefficients = 3
+	// Budget is how many rows, once a box, a step or a start, a bound may look at: about a second of one core.
+	Budget = 10_000_000
+	// tolerance is what a bound may be above what was found, in log-likelihood.
+	tolerance = 0.05
 )
 
-// GainBound bounds what other mixtures gain over a fitted one.
-type GainBound struct {
+// Bound bounds what other mixtures gain over a fitted one.
+type Bound struct {
 	// Upper is what no mixture of any number of such experts gains, in any proportions, with σ held.
 	Upper float64
 	// Lower is what one of Experts experts does gain.
@@ -40,12 +42,12 @@ type GainBound struct {
 	Closed  bool // the boxes of the least bound were not ended by the budget
 }
 
-// NoGainError says why there is no bound.
-type NoGainError struct{ Why string }
+// NoBoundError says why there is no bound.
+type NoBoundError struct{ Why string }
 
-func (e *NoGainError) Error() string { return e.Why }
+func (e *NoBoundError) Error() string { return e.Why }
 
-// Gain bounds the log-likelihood that any other mixture of experts ⟨a,x⟩ + b with p's σ, under a constant gate, has
+// BoundOf bounds the log-likelihood that any other mixture of experts ⟨a,x⟩ + b with p's σ, under a constant gate, has
 // above that of p, a mixture of identity experts of that kind.
 //
 // For any positive numbers f_1 … f_n and any mixing law Q of experts θ, by Jensen's inequality, with W = Σ w_i,
@@ -53,15 +55,15 @@ func (e *NoGainError) Error() string { return e.Why }
 //	Σ w_i·log(f_i(Q)/f_i) ≤ W·log(Σ w_i·f_i(Q)/f_i / W) ≤ W·log(max_θ S(θ)/W),   S(θ) = Σ w_i·f_i(θ)/f_i,
 //
 // since S of Q is a mean of S(θ). With the densities f of p itself this is at most max S − W, the directional
-// derivative. Gain takes them, and then those of mixtures of more experts that it climbs to, whose own gain over p is
-// added: the least is the bound. The maximum of S over all θ is that of a branch and bound, with every rounding
+// derivative. BoundOf takes them, and then those of mixtures of more experts that it climbs to, whose own gain over p
+// is added: the least is the bound. The maximum of S over all θ is that of a branch and bound, with every rounding
 // outwards.
 //
 // It looks at no more than about budget rows, each once a box, a step or a start. Where that is enough Upper − Lower
 // is at most .1, if the climb came to the maximum over all mixtures. Else Upper holds, and is not tight. Errors:
-// [*NoGainError], those of rows and of ctx.
-func Gain(ctx context.Context, rows model.Rows, p *model.Params, free loss.Free, budget int) (*GainBound, error) {
-	t, err := newGainTable(ctx, rows, p, free)
+// [*NoBoundError], those of rows and of ctx.
+func BoundOf(ctx context.Context, rows model.Rows, p *model.Params, free loss.Free, budget int) (*Bound, error) {
+	t, err := newTable(ctx, rows, p, free)
 	if err != nil {
 		return nil, err
 	}
@@ -71,7 +73,7 @@ func Gain(ctx context.Context, rows model.Rows, p *model.Params, free loss.Free,
 	if err != nil {
 		return nil, err
 	}
-	out := &GainBound{Upper: math.Inf(1), Experts: len(q), Boxes: m.boxes, Towards: t.given(m.best),
+	out := &Bound{Upper: math.Inf(1), Experts: len(q), Boxes: m.boxes, Towards: t.given(m.best),
 		Derivative: math.Exp(m.logUpper) - t.weight}
 	for f, round := base, 0; ; round++ {
 		gained := 0.0
@@ -86,7 +88,7 @@ func Gain(ctx context.Context, rows model.Rows, p *model.Params, free loss.Free,
 		if upper < out.Upper {
 			out.Upper, out.Closed = upper, m.closed
 		}
-		if out.Upper-out.Lower <= 2*gainTolerance || t.spent >= budget || round == mostGainRounds {
+		if out.Upper-out.Lower <= 2*tolerance || t.spent >= budget || round == mostRounds {
 			return out, nil
 		}
 		q = t.climb(q, m.best, t.spent+(budget-t.spent)/2)
@@ -98,11 +100,11 @@ func Gain(ctx context.Context, rows model.Rows, p *model.Params, free loss.Free,
 	}
 }
 
-// mostGainRounds bounds how often a maximum of S is added to the mixture.
-const mostGainRounds = 20
+// mostRounds bounds how often a maximum of S is added to the mixture.
+const mostRounds = 20
 
-// gainTable are the rows of a bound.
-type gainTable struct {
+// table are the rows of a bound.
+type table struct {
 	n, c    int
 	x       []float64 // n rows of c values, in units of powers of 2 in which coefficients are about 1 at most
 	unit    []float64 // of the coefficients: θ_j is t_j·unit_j
@@ -113,20 +115,20 @@ type gainTable struct {
 	spent   int     // rows looked at
 }
 
-// gainExpert is an expert of a mixture: its t, and its proportion.
-type gainExpert struct {
+// component is an expert of a mixture: its t, and its proportion.
+type component struct {
 	t          []float64
 	proportion float64
 }
 
-// newGainTable takes rows for p, or says why not.
-func newGainTable(ctx context.Context, rows model.Rows, p *model.Params, free loss.Free) (*gainTable, error) {
-	no := func(format string, args ...any) (*gainTable, error) {
-		return nil, &NoGainError{fmt.Sprintf(format, args...)}
+// newTable takes rows for p, or says why not.
+func newTable(ctx context.Context, rows model.Rows, p *model.Params, free loss.Free) (*table, error) {
+	no := func(format string, args ...any) (*table, error) {
+		return nil, &NoBoundError{fmt.Sprintf(format, args...)}
 	}
 	columns, _ := free.Columns(p)
 	n, _ := rows.Dims()
-	t := &gainTable{c: len(columns), columns: columns}
+	t := &table{c: len(columns), columns: columns}
 	varies := slices.ContainsFunc(p.Gating, func(w float64) bool { return w != 0 })
 	switch {
 	case varies:
@@ -135,8 +137,8 @@ func newGainTable(ctx context.Context, rows model.Rows, p *model.Params, free lo
 		return no("the experts are not of one kind under one gate, each with coefficients of its own")
 	case !mixture.Normal(mixture.DensityOf(p.Family)) || len(p.Sigma) != 1 || !(p.Sigma[0] > 0):
 		return no("the noise is not normal with one sigma")
-	case n > MostGainRows || t.c > MostGainCoefficients || t.c == 0:
-		return no("%d rows and %d coefficients, of at most %d and %d", n, t.c, MostGainRows, MostGainCoefficients)
+	case n > mostRows || t.c > mostCoefficients || t.c == 0:
+		return no("%d rows and %d coefficients, of at most %d and %d", n, t.c, mostRows, mostCoefficients)
 	}
 	for j := range p.D {
 		for i := range p.K {
@@ -149,7 +151,7 @@ func newGainTable(ctx context.Context, rows model.Rows, p *model.Params, free lo
 	err := model.InOrder(ctx, rows, func(b *model.Block) error {
 		for _, role := range [...]model.Role{model.Groups, model.Offsets, model.Trials} {
 			if b.Role[role] != nil {
-				return &NoGainError{"rows in groups, or with an offset or trials"}
+				return &NoBoundError{"rows in groups, or with an offset or trials"}
 			}
 		}
 		for r := range b.N {
@@ -177,7 +179,7 @@ func newGainTable(ctx context.Context, rows model.Rows, p *model.Params, free lo
 
 // scale chooses the units, powers of 2, in which coefficients that matter are below 1: a unit changes what a column
 // makes of the mean by eight times the largest target or more. Nothing but the work depends on them.
-func (t *gainTable) scale() error {
+func (t *table) scale() error {
 	reach := 8 * (floats.Norm(t.y, math.Inf(1)) + t.sigma)
 	t.unit = make([]float64, t.c)
 	for j := range t.c {
@@ -191,7 +193,7 @@ func (t *gainTable) scale() error {
 		}
 		_, exponent := math.Frexp(reach / math.Sqrt(squares/float64(t.n)))
 		if !(squares > 0 && squares < 1e200 && reach < 1e100 && t.sigma > 1e-100) || exponent > 300 || exponent < -300 {
-			return &NoGainError{"numbers are too large or too small"}
+			return &NoBoundError{"numbers are too large or too small"}
 		}
 		t.unit[j] = math.Ldexp(1, exponent)
 		for i := range t.n {
@@ -202,13 +204,13 @@ func (t *gainTable) scale() error {
 }
 
 // mixtureOf are the experts of p.
-func (t *gainTable) mixtureOf(p *model.Params) []gainExpert {
+func (t *table) mixtureOf(p *model.Params) []component {
 	logits := make([]float64, p.K)
 	copy(logits, p.GatingIntercepts)
 	floats.AddConst(-floats.LogSumExp(logits), logits)
-	out := make([]gainExpert, p.K)
+	out := make([]component, p.K)
 	for i := range out {
-		out[i] = gainExpert{make([]float64, t.c), math.Exp(logits[i])}
+		out[i] = component{make([]float64, t.c), math.Exp(logits[i])}
 		for at, j := range t.columns {
 			if j == p.D {
 				out[i].t[at] = p.RegressorIntercepts[i] / t.unit[at]
@@ -221,16 +223,16 @@ func (t *gainTable) mixtureOf(p *model.Params) []gainExpert {
 }
 
 // given are coefficients in the units of the rows.
-func (t *gainTable) given(v []float64) []float64 {
+func (t *table) given(v []float64) []float64 {
 	out := slices.Clone(v)
 	floats.Mul(out, t.unit)
 	return out
 }
 
-func (t *gainTable) row(i int) []float64 { return t.x[i*t.c : (i+1)*t.c] }
+func (t *table) row(i int) []float64 { return t.x[i*t.c : (i+1)*t.c] }
 
 // residual is (y_i − ⟨t, x_i⟩)/σ, within the given error of what it is.
-func (t *gainTable) residual(i int, v []float64) (e, within float64) {
+func (t *table) residual(i int, v []float64) (e, within float64) {
 	t.spent++
 	z, size := 0.0, math.Abs(t.y[i])
 	for j, x := range t.row(i) {
@@ -244,7 +246,7 @@ func (t *gainTable) residual(i int, v []float64) (e, within float64) {
 const ulps = 0x1p-49
 
 // logDensities are log Σ_j π_j·exp(−e_ij²/2), from below.
-func (t *gainTable) logDensities(q []gainExpert) []float64 {
+func (t *table) logDensities(q []component) []float64 {
 	out, terms := make([]float64, t.n), make([]float64, len(q))
 	for i := range out {
 		for j, expert := range q {
@@ -261,22 +263,22 @@ func (t *gainTable) logDensities(q []gainExpert) []float64 {
 // climb returns a mixture of higher likelihood: q with one expert more, and with others towards which the likelihood
 // rises then, until none is found. The proportions of given experts are those of the maximum, by Newton steps under
 // their signs (Wang 2007), and EM moves the experts.
-func (t *gainTable) climb(q []gainExpert, v []float64, budget int) []gainExpert {
+func (t *table) climb(q []component, v []float64, budget int) []component {
 	q = slices.Clone(q)
 	for round := 1; ; round++ {
 		const share = 0.01
 		for j := range q {
 			q[j].proportion *= 1 - share
 		}
-		q = append(q, gainExpert{v, share})
+		q = append(q, component{v, share})
 		t.proportions(q)
 		for range 5 {
 			t.stepEM(q)
 		}
 		t.proportions(q)
-		q = slices.DeleteFunc(q, func(e gainExpert) bool { return e.proportion < 1e-9 })
-		logS, at := t.highest(t.logDensities(q), round*gainStarts)
-		if logS <= math.Log(t.weight)+gainTolerance/2/t.weight || t.spent >= budget {
+		q = slices.DeleteFunc(q, func(e component) bool { return e.proportion < 1e-9 })
+		logS, at := t.highest(t.logDensities(q), round*starts)
+		if logS <= math.Log(t.weight)+tolerance/2/t.weight || t.spent >= budget {
 			return q
 		}
 		v = at
@@ -285,7 +287,7 @@ func (t *gainTable) climb(q []gainExpert, v []float64, budget int) []gainExpert 
 
 // proportions maximises the likelihood over them, by the quadratic form of its second order under signs and halved
 // steps.
-func (t *gainTable) proportions(q []gainExpert) {
+func (t *table) proportions(q []component) {
 	m := len(q)
 	terms, ratio := make([]float64, m), make([]float64, t.n*m)
 	likelihood := func() (sum float64) { // and ratios f_ij/f_i
@@ -354,7 +356,7 @@ func (t *gainTable) proportions(q []gainExpert) {
 }
 
 // stepEM is a step of EM of proportions and coefficients, in place.
-func (t *gainTable) stepEM(q []gainExpert) {
+func (t *table) stepEM(q []component) {
 	weights := make([][]float64, len(q))
 	for j := range weights {
 		weights[j] = make([]float64, t.n)
@@ -377,7 +379,7 @@ func (t *gainTable) stepEM(q []gainExpert) {
 }
 
 // leastSquares are the coefficients of weighted least squares, or those given where the rows do not tell them.
-func (t *gainTable) leastSquares(weights, otherwise []float64) []float64 {
+func (t *table) leastSquares(weights, otherwise []float64) []float64 {
 	gram, right := mat.NewSymDense(t.c, nil), mat.NewVecDense(t.c, nil)
 	values, sums := gram.RawSymmetric().Data, right.RawVector().Data
 	for i, w := range weights {
@@ -399,11 +401,11 @@ func (t *gainTable) leastSquares(weights, otherwise []float64) []float64 {
 
 // highest looks for the largest S, of the density of those logarithms, from experts through as many rows as they have
 // coefficients, which it chooses by numbers from the given one on. It returns its logarithm.
-func (t *gainTable) highest(f []float64, from int) (best float64, at []float64) {
+func (t *table) highest(f []float64, from int) (best float64, at []float64) {
 	best = math.Inf(-1)
 	through := make([]float64, t.n)
-	spread := [MostGainCoefficients]float64{0.6180339887, 0.4142135624, 0.2360679775} // irrational: no pattern of rows
-	for s := from; s < from+gainStarts; s++ {
+	spread := [mostCoefficients]float64{0.6180339887, 0.4142135624, 0.2360679775} // irrational: no pattern of rows
+	for s := from; s < from+starts; s++ {
 		clear(through)
 		for j := range t.c {
 			_, at := math.Modf(float64(s+1) * spread[j])
@@ -423,11 +425,11 @@ func (t *gainTable) highest(f []float64, from int) (best float64, at []float64) 
 	return t.rise(f, at, lastSteps)
 }
 
-const gainStarts = 40
+const starts = 40
 
 // rise climbs from v towards a local maximum of S, by steps of weighted least squares, none of which lowers it: of a
 // sum of normal densities that is EM.
-func (t *gainTable) rise(f, v []float64, steps int) (logS float64, _ []float64) {
+func (t *table) rise(f, v []float64, steps int) (logS float64, _ []float64) {
 	logS, weights := t.shares(f, v)
 	for range steps {
 		next := t.leastSquares(weights, v)
@@ -448,7 +450,7 @@ func (t *gainTable) rise(f, v []float64, steps int) (logS float64, _ []float64) 
 const firstSteps, lastSteps = 8, 100
 
 // shares are log S, to rounding, and each row's share in S.
-func (t *gainTable) shares(f, v []float64) (logS float64, shares []float64) {
+func (t *table) shares(f, v []float64) (logS float64, shares []float64) {
 	shares = make([]float64, t.n)
 	for i := range shares {
 		e, _ := t.residual(i, v)
