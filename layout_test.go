@@ -99,12 +99,15 @@ var imports = map[string][]string{
 	"host/native":  {"sdk", "host/model", "internal/kernel", "internal/numeric", gonum},
 	"host/fitted":  {"sdk", "expression", "table", "internal/claims", "host/model", "host/mixture", "host/dataset", "host/infer", "host/metric", "host/native", "host/scaling", "host/terms", "internal/atomicfile", "internal/numeric", "internal/strictjson", "internal/textfile", gonum},
 	"host/predict": {"sdk", "host/model", "host/mixture", "host/loss", "host/scaling", "host/dataset", "host/native", "host/fitted", "internal/numeric", gonum},
-	"host/report":  {"solver", "host/learn", "host/network", "host/model", "host/mixture", "host/dataset", "host/metric", "host/infer", "host/fitted", "host/predict", "internal/shown", gonum},
 	"host/export":  {"expression", "table", "host/model", "host/mixture", "host/dataset", "host/fitted", "host/native", "host/scaling", "host/terms", protobuf},
 	"host/figures": {"solver", "host/experiment", "internal/shown", gonum, gonumPlot},
 	"host/problem": {"sdk", "internal/claims", "internal/kernel", "internal/memory", "host/model", "host/mixture", "host/dataset", "host/explore", "host/tensor", "host/loss", "host/native", gonum},
 	"host/moment":  {"sdk", "solver", "host/gaussians", "host/mixture", "host/model", "host/optim", "host/tensor", "host/loss", "host/problem", "internal/numeric", "internal/stream", gonum},
 	"host/search":  {"internal/kernel", "host/model", "host/mixture", "host/optim", "host/metric", "host/dataset", "host/loss", "host/infer", "host/problem", "host/moment", "host/search/arrange", "host/search/partition", "host/search/separation", "internal/numeric", "internal/stream", gonum},
+
+	// What people read.
+	"host/report":         {"host/learn", "host/model", "host/mixture", "host/dataset", "host/metric", "host/infer", "host/fitted", "host/predict", "internal/shown", gonum},
+	"host/report/verdict": {"solver", "host/network", "host/model", "internal/shown"},
 
 	// What the search imports knows nothing of it.
 	"host/search/arrange":    {"internal/kernel", "internal/numeric", "host/model", "host/mixture", "host/optim", "host/problem", gonum},
@@ -150,7 +153,7 @@ var imports = map[string][]string{
 	"docs/schema": {},
 	"examples":    {},
 	"cmd/moe": {"docs/schema", "sdk", "examples", "expression", "table", "solver", "host", "host/catalog", "host/dataset", "host/dataset/parquet", "host/terms", "host/descent", "host/diverse", "host/optim", "host/fitted", "host/gru", "host/gru/states", "host/learn", "host/predict", "host/infer", "host/metric", "host/mixture", "host/model", "host/native", "host/network",
-		"host/experiment", "host/explore", "host/export", "host/figures", "host/report", "host/sample", "host/shard", "host/benchmark", "host/spec", "host/sweep", "internal/atomicfile", "internal/memory", "internal/shown", "internal/suggest", "internal/tablefile", "internal/textfile", "internal/conform", "internal/wire",
+		"host/experiment", "host/explore", "host/export", "host/figures", "host/report", "host/report/verdict", "host/sample", "host/shard", "host/benchmark", "host/spec", "host/sweep", "internal/atomicfile", "internal/memory", "internal/shown", "internal/suggest", "internal/tablefile", "internal/textfile", "internal/conform", "internal/wire",
 		"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/vbauerster/mpb", "golang.org/x/sys"},
 }
 

@@ -1,4 +1,4 @@
-// Package report shows a fitted model or a verdict on an activation to people.
+// Package report shows a fitted model to people.
 package report
 
 import (

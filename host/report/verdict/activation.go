@@ -1,4 +1,5 @@
-package report
+// Package verdict says, without data, whether an activation can be learned with and from how many rows.
+package verdict
 
 import (
 	"fmt"

@@ -1,8 +1,9 @@
-package report
+package verdict
 
 import (
 	"bytes"
 	"context"
+	"flag"
 	"os"
 	"path/filepath"
 	"testing"
@@ -10,6 +11,8 @@ import (
 	"github.com/gatedlearning/moe/sdk"
 	"github.com/gatedlearning/moe/solver"
 )
+
+var update = flag.Bool("update", false, "rewrite the golden files")
 
 // rectifier is a verdict with round numbers, the same on every machine.
 func rectifier() Activation {
