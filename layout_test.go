@@ -106,7 +106,8 @@ var imports = map[string][]string{
 	"host/search":  {"internal/kernel", "host/model", "host/mixture", "host/optim", "host/metric", "host/dataset", "host/loss", "host/infer", "host/problem", "host/moment", "host/search/arrange", "host/search/partition", "host/search/separation", "internal/numeric", "internal/stream", gonum},
 
 	// What people read.
-	"host/report":         {"host/learn", "host/model", "host/mixture", "host/dataset", "host/metric", "host/infer", "host/fitted", "host/predict", "internal/shown", gonum},
+	"host/report":         {"host/learn", "host/model", "host/mixture", "host/dataset", "host/metric", "host/infer", "host/fitted", "host/predict", "host/report/numeral", "internal/numeric", "internal/shown", gonum},
+	"host/report/numeral": {},
 	"host/report/verdict": {"solver", "host/network", "host/model", "internal/shown"},
 
 	// What the search imports knows nothing of it.
@@ -153,7 +154,7 @@ var imports = map[string][]string{
 	"docs/schema": {},
 	"examples":    {},
 	"cmd/moe": {"docs/schema", "sdk", "examples", "expression", "table", "solver", "host", "host/catalog", "host/dataset", "host/dataset/parquet", "host/terms", "host/descent", "host/diverse", "host/optim", "host/fitted", "host/gru", "host/gru/states", "host/learn", "host/predict", "host/infer", "host/metric", "host/mixture", "host/model", "host/native", "host/network",
-		"host/experiment", "host/explore", "host/export", "host/figures", "host/report", "host/report/verdict", "host/sample", "host/shard", "host/benchmark", "host/spec", "host/sweep", "internal/atomicfile", "internal/memory", "internal/shown", "internal/suggest", "internal/tablefile", "internal/textfile", "internal/conform", "internal/wire",
+		"host/experiment", "host/explore", "host/export", "host/figures", "host/report", "host/report/numeral", "host/report/verdict", "host/sample", "host/shard", "host/benchmark", "host/spec", "host/sweep", "internal/atomicfile", "internal/memory", "internal/shown", "internal/suggest", "internal/tablefile", "internal/textfile", "internal/conform", "internal/wire",
 		"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/vbauerster/mpb", "golang.org/x/sys"},
 }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/gatedlearning/moe/host/infer"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/predict"
-	"github.com/gatedlearning/moe/host/report"
+	"github.com/gatedlearning/moe/host/report/numeral"
 	"github.com/gatedlearning/moe/host/shard"
 )
 
@@ -174,7 +174,7 @@ func mergeNewton(cmd *cobra.Command, files []string, out string) error {
 		err = say(cmd, "%s: certificate: optimum %s, model %s, p = %.2g", out, c.Optimum, c.Model, c.PValue)
 	} else {
 		err = say(cmd, "%s: pass %d, step %.2g, log-likelihood %s before it: %s", out, s.Pass, s.Size,
-			report.Likelihood(s.Model.Fit.LogLikelihood), outcome(s))
+			numeral.Likelihood(s.Model.Fit.LogLikelihood), outcome(s))
 	}
 	if err == nil && (!s.Converged && !s.GoOn() || c != nil && c.Optimum != infer.Pass) {
 		return errNo

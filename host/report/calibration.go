@@ -9,6 +9,7 @@ import (
 	"github.com/gatedlearning/moe/host/mixture"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/predict"
+	"github.com/gatedlearning/moe/internal/numeric"
 	"github.com/gatedlearning/moe/internal/shown"
 )
 
@@ -123,14 +124,15 @@ func calibrationSection(m *fitted.Model, d *Diagnosis) section {
 // transformChart draws the histogram of F(y|x), as a density, with the bounds of a right model's bars.
 func transformChart(c *Calibration) template.HTML {
 	// Of shares 1/B of so much weight; rows of counts are spread, and vary less.
-	within := 1.96 * math.Sqrt((transformBins-1)/max(c.Weight, 1))
-	_, hi := extent(c.Transform)
-	top := 1.1 * max(transformBins*hi, 1+within)
+	bins := float64(len(c.Transform))
+	within := 1.96 * math.Sqrt((bins-1)/max(c.Weight, 1))
+	_, hi := numeric.Extent(c.Transform)
+	top := 1.1 * max(bins*hi, 1+within)
 	chart := newChart("F(y|x) of the rows", 0, 1, 0, top)
 	chart.height = 260
 	chart.xLabel, chart.yLabel = "F(y|x)", "density"
 	for b, share := range c.Transform {
-		chart.bar(float64(b)/transformBins, float64(b+1)/transformBins, share*transformBins, "plain")
+		chart.bar(float64(b)/bins, float64(b+1)/bins, share*bins, "plain")
 	}
 	for _, level := range []float64{max(0, 1-within), 1 + within} {
 		chart.segment(0, level, 1, level, "ink dashed")

@@ -95,8 +95,9 @@ func TestCalibration(t *testing.T) {
 		if !strings.Contains(page.String(), "F(y|x) of the rows</title>") || strings.Contains(page.String(), "rootogram</title>") == normal {
 			t.Errorf("%s: the page has not the pictures that it is to have", c.name)
 		}
+		transformBins := len(d.Calibration.Transform)
 		for b, share := range d.Calibration.Transform {
-			if z := (share - 1./transformBins) * math.Sqrt(n*transformBins/(1-1./transformBins)); math.Abs(z) > 4 {
+			if z := (share - 1/float64(transformBins)) * math.Sqrt(n*float64(transformBins)/(1-1/float64(transformBins))); math.Abs(z) > 4 {
 				t.Errorf("%s: bar %d has %v of the rows, %.1f standard errors off", c.name, b, share, z)
 			}
 		}
@@ -105,7 +106,7 @@ func TestCalibration(t *testing.T) {
 		}
 		counts := d.Calibration.Counts
 		largest := int(floats.Max(y))
-		if width := largest/rootBins + 1; counts.Width != width || counts.Rows != n || (width > 1) != (c.level > 1) {
+		if width := largest/40 + 1; counts.Width != width || counts.Rows != n || (width > 1) != (c.level > 1) {
 			t.Fatalf("%s: %d rows in bars of %d, want %d", c.name, counts.Rows, counts.Width, width)
 		}
 		observed, expected, transform := make([]float64, len(counts.Observed)), make([]float64, len(counts.Observed)), make([]float64, transformBins)
@@ -128,7 +129,7 @@ func TestCalibration(t *testing.T) {
 				}
 			}
 			for b := range transform {
-				lo, hi := max(before, float64(b)/transformBins), min(upto, float64(b+1)/transformBins)
+				lo, hi := max(before, float64(b)/float64(transformBins)), min(upto, float64(b+1)/float64(transformBins))
 				transform[b] += max(0, hi-lo) / (upto - before) / n
 			}
 		}

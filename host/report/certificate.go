@@ -8,6 +8,7 @@ import (
 
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/infer"
+	"github.com/gatedlearning/moe/host/report/numeral"
 	"github.com/gatedlearning/moe/internal/shown"
 )
 
@@ -48,7 +49,7 @@ func modelReason(c *fitted.Certificate) string {
 	reason := found(c, c.Cause, c.Try)
 	for _, u := range c.Untested {
 		reason += fmt.Sprintf("; expert %d was not tested, having %.0f rows for %s", u.Expert, u.Rows,
-			plural(u.Coefficients, "coefficient"))
+			numeral.Plural(u.Coefficients, "coefficient"))
 	}
 	for _, t := range c.NotMade {
 		reason += fmt.Sprintf("; the test of %s was not made: %s", t.Name, t.Why)

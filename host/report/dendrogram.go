@@ -12,6 +12,7 @@ import (
 
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/host/report/numeral"
 )
 
 // Join makes one of two groups of experts.
@@ -205,7 +206,7 @@ func joinSection(m *fitted.Model, joins []Join) section {
 	order := slices.Concat(joins[len(joins)-1].Experts[0], joins[len(joins)-1].Experts[1])
 	names := make([]string, len(order))
 	for row, i := range order {
-		names[row] = fmt.Sprintf("expert %d, %s", i+1, percent(m.Proportions[i]))
+		names[row] = fmt.Sprintf("expert %d, %s", i+1, numeral.Percent(m.Proportions[i]))
 	}
 	const least = 0.1 // of a cost: what is less is drawn there
 	height := func(cost float64) float64 { return math.Log10(max(cost, least)) }
@@ -225,13 +226,13 @@ func joinSection(m *fitted.Model, joins []Join) section {
 	for _, j := range joins {
 		a, b := ends[j.Experts[0][0]], ends[j.Experts[1][0]]
 		x := max(height(j.Cost), a.x, b.x)
-		c.named(fmt.Sprintf("%s: %s", joined(j), significant(j.Cost)), func() {
+		c.named(fmt.Sprintf("%s: %s", joined(j), numeral.Significant(j.Cost)), func() {
 			c.segment(a.x, a.y, x, a.y, "ink")
 			c.segment(b.x, b.y, x, b.y, "ink")
 			c.segment(x, a.y, x, b.y, "ink")
 		})
 		ends[j.Experts[0][0]] = end{x, (a.y + b.y) / 2} // the first of both
-		rows = append(rows, []string{joined(j), significant(j.Cost), fmt.Sprintf("%+.3g", 2*(j.Cost-saved))})
+		rows = append(rows, []string{joined(j), numeral.Significant(j.Cost), fmt.Sprintf("%+.3g", 2*(j.Cost-saved))})
 	}
 	for row, i := range order {
 		c.dot(height(least), -float64(row), 4, 1, colour(i))
@@ -271,7 +272,7 @@ func savedByJoin(m *fitted.Model) int {
 	gate := 0
 	if m.K > 1 {
 		for j := range m.D {
-			if used(m.Gating, j) {
+			if slices.ContainsFunc(m.Gating, func(row []float64) bool { return row[j] != 0 }) {
 				gate++
 			}
 		}

@@ -115,7 +115,7 @@ func TestJoins(t *testing.T) {
 		t.Errorf("the section is %+v", s)
 	}
 	m.Hierarchy = "2x(2,2)"
-	if newPooling(m) != nil {
+	if d, err = Diagnose(t.Context(), m, act, dataset.Matrix(x, y)); err != nil || d.Joins != nil {
 		t.Error("experts of a tree are joined")
 	}
 }

@@ -35,7 +35,7 @@ type Diagnosis struct {
 	Panels   []Panel   // where one column is of numbers, and at most one more a factor
 	Joins    []Join    // of the experts, where they can be joined
 
-	kept [][]float64 // cells of some rows, evenly, for medians
+	Kept int // how many rows medians and ticks are of, evenly
 }
 
 // Point is one row.
@@ -129,6 +129,7 @@ type diagnosing struct {
 	raw              bool         // the columns are not the features
 	cells            *model.Block // of the columns, where they are not the features
 	keep             int          // every so many rows its cells are kept
+	kept             [][]float64  // these
 	members          *tally       // of the columns
 	target, features *tally
 	pooling          *pooling // nil where experts cannot be joined
@@ -211,6 +212,7 @@ func (d *diagnosing) finish(ctx context.Context) (*Diagnosis, error) {
 		return nil, &dataset.Error{File: d.source.Schema().Name, Msg: "no rows to report on"}
 	}
 	d.Calibration.finish()
+	d.Kept = len(d.kept)
 	d.Members, d.Target = d.members.members(), d.target.members()[0]
 	for _, mass := range d.members.mass[:d.p.K] {
 		d.Shares = append(d.Shares, mass/d.members.mass[d.p.K])

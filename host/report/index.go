@@ -10,12 +10,15 @@ import (
 
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/internal/numeric"
 	"github.com/gatedlearning/moe/internal/shown"
 )
 
+// maxScatters is how many features have a picture of the residuals.
+const maxScatters = 6
+
 const (
 	maxScattered   = 500 // points of a picture of one expert or one feature
-	maxScatters    = 6   // features with a picture
 	maxExpertPlots = 12  // experts with one
 	trendBins      = 10
 )
@@ -37,7 +40,7 @@ func (d *Diagnosis) alongIndex(ctx context.Context, k int, act model.Activation)
 				own = append(own, p.Index)
 			}
 		}
-		lo, hi := extent(own)
+		lo, hi := numeric.Extent(own)
 		at := z[i*curvePoints : (i+1)*curvePoints]
 		for t := range at {
 			at[t] = lo + (hi-lo)*float64(t)/(curvePoints-1)
@@ -77,15 +80,15 @@ func indexSection(m *fitted.Model, d *Diagnosis) section {
 			"Rows that leave the curve together are a shape that g does not have.",
 	}
 	for i := range min(m.K, maxExpertPlots) {
-		own := d.pointsOf(func(p Point) bool { return p.Expert == i })
+		own := pointsOf(d, func(p Point) bool { return p.Expert == i })
 		var y []float64
 		for _, p := range own {
 			y = append(y, p.Y)
 		}
-		lo, hi := extent(y, d.Index.G[i])
+		lo, hi := numeric.Extent(y, d.Index.G[i])
 		pad := 0.05 * (hi - lo)
 		c := newChart(fmt.Sprintf("rows of expert %d along its index", i+1), d.Index.Z[i][0],
-			d.Index.Z[i][curvePoints-1], lo-pad, hi+pad)
+			d.Index.Z[i][len(d.Index.Z[i])-1], lo-pad, hi+pad)
 		c.height = 260
 		c.xLabel, c.yLabel = fmt.Sprintf("index of expert %d", i+1), shown.Name(m.ScaledTarget())
 		for _, p := range own {
@@ -112,14 +115,14 @@ func featureSection(m *fitted.Model, d *Diagnosis) section {
 		s.Reading += fmt.Sprintf(" The %d features with the largest coefficients of the experts relative to their "+
 			"standard errors.", len(d.Features))
 	}
-	points := d.pointsOf(func(Point) bool { return true })
+	points := pointsOf(d, func(Point) bool { return true })
 	for at, j := range d.Features {
 		var x, r []float64
 		for _, p := range d.Points {
 			x, r = append(x, p.Features[at]), append(r, p.Residual)
 		}
-		x0, x1 := extent(x)
-		y0, y1 := extent(r)
+		x0, x1 := numeric.Extent(x)
+		y0, y1 := numeric.Extent(r)
 		c := newChart("residuals against "+m.Features[j], x0, x1, max(y0, -residualRange), min(y1, residualRange))
 		c.height = 220
 		c.xLabel, c.yLabel = shown.Name(m.Features[j]), "residual, in σ"
@@ -136,7 +139,7 @@ func featureSection(m *fitted.Model, d *Diagnosis) section {
 }
 
 // pointsOf returns the points that are wanted, at most maxScattered of them, evenly.
-func (d *Diagnosis) pointsOf(wanted func(Point) bool) []Point {
+func pointsOf(d *Diagnosis, wanted func(Point) bool) []Point {
 	var all []Point
 	for _, p := range d.Points {
 		if wanted(p) {

@@ -12,6 +12,8 @@ import (
 
 	"github.com/gatedlearning/moe/host/learn"
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/host/report/numeral"
+	"github.com/gatedlearning/moe/internal/numeric"
 	"github.com/gatedlearning/moe/internal/shown"
 )
 
@@ -21,7 +23,8 @@ const mostNamed = 3
 // LearnedPage writes the report of a curve that was learned as one HTML file that needs nothing else, as [Page] does of
 // a mixture.
 func LearnedPage(w io.Writer, l *learn.Learned, features []string, target string, settings []Setting) error {
-	title := fmt.Sprintf("A curve of %d knots for %s, %s", l.Knots, plural(l.Params.K, "expert"), plural(l.N, "row"))
+	title := fmt.Sprintf("A curve of %d knots for %s, %s", l.Knots, numeral.Plural(l.Params.K, "expert"),
+		numeral.Plural(l.N, "row"))
 	legend := append(legend(l.Proportions)[:min(l.Params.K, maxExpertPlots)],
 		map[string]string{"Class": "ink", "Text": "the curve and its intervals of 95 %"})
 	drawn := worthDrawing(l.Named)
@@ -64,8 +67,8 @@ func learnedSentence(l *learn.Learned) string {
 			may = append(may, n.String())
 		}
 	}
-	text := fmt.Sprintf("σ = %s, log-likelihood %s (BIC %s). ", significant(l.Params.Sigma[0]),
-		Likelihood(l.LogLikelihood), Likelihood(l.BIC))
+	text := fmt.Sprintf("σ = %s, log-likelihood %s (BIC %s). ", numeral.Significant(l.Params.Sigma[0]),
+		numeral.Likelihood(l.LogLikelihood), numeral.Likelihood(l.BIC))
 	if len(may) == 0 {
 		return text + "The rows reject, at .05, all functions with a name that were tried."
 	}
@@ -92,7 +95,7 @@ func curveSection(l *learn.Learned, drawn []learn.Named, target string) section 
 	for i, p := range l.Points {
 		knots[i] = p.Z
 	}
-	lo, hi := extent(g, lower, upper)
+	lo, hi := numeric.Extent(g, lower, upper)
 	pad := .05 * (hi - lo)
 	curve := newChart("the curve", z[0], z[len(z)-1], lo-pad, hi+pad)
 	curve.xLabel, curve.yLabel = "index ⟨a, x⟩, knots below", "g"
@@ -116,7 +119,7 @@ func curveSection(l *learn.Learned, drawn []learn.Named, target string) section 
 	}
 	if lower != nil {
 		under, over := less(lower), less(upper)
-		lo, hi := extent(under, over)
+		lo, hi := numeric.Extent(under, over)
 		most := 1.5 * max(-lo, hi)
 		differences := newChart("differences from the curve", z[0], z[len(z)-1], -most, most)
 		differences.xLabel, differences.yLabel = "index ⟨a, x⟩", "less the curve"
@@ -133,8 +136,8 @@ func curveSection(l *learn.Learned, drawn []learn.Named, target string) section 
 	for _, r := range l.Rows {
 		at, y = append(at, r.Z), append(y, r.Y)
 	}
-	left, right := extent(at)
-	down, up := extent(y)
+	left, right := numeric.Extent(at)
+	down, up := numeric.Extent(y)
 	rows := newChart("the rows along the curve", left, right, down, up)
 	rows.xLabel, rows.yLabel = "index of the row's most probable expert", shown.Name(target)
 	for _, r := range l.Rows {
@@ -162,7 +165,7 @@ func namedSection(l *learn.Learned, drawn []learn.Named) section {
 		default:
 			p = fmt.Sprintf("%.3f", *n.P)
 		}
-		rows = append(rows, []string{n.String(), p, significant(n.Statistic), fmt.Sprint(n.DF),
+		rows = append(rows, []string{n.String(), p, numeral.Significant(n.Statistic), fmt.Sprint(n.DF),
 			fmt.Sprintf("%+.1f", n.BIC-l.BIC)})
 	}
 	var items []string
@@ -188,9 +191,9 @@ func learnedWeights(l *learn.Learned, features []string) section {
 	// weights are those of n experts by feature, in columns, with their standard errors where there are any.
 	weights := func(what string, n int, values, errors, intercepts, interceptErrors []float64) table {
 		cell := func(values, errors []float64, at int) string {
-			text := significant(values[at])
+			text := numeral.Significant(values[at])
 			if errors != nil {
-				text += " " + plusMinus(errors[at])
+				text += " " + numeral.PlusMinus(errors[at])
 			}
 			return text
 		}
@@ -249,9 +252,9 @@ func learnedDoubts(l *learn.Learned) []string {
 func learnedStarts(l *learn.Learned) section {
 	rows := [][]string{{"start", "log-likelihood with 6 knots"}}
 	for _, s := range l.Starts {
-		rows = append(rows, []string{s.Name, Likelihood(s.LogLikelihood)})
+		rows = append(rows, []string{s.Name, numeral.Likelihood(s.LogLikelihood)})
 	}
 	return section{Title: "Starts", Under: true,
 		Reading: "What each start came to, on at most 4,000 rows. The three highest went on.",
-		Tables:  []table{{Fold: plural(len(l.Starts), "start"), Head: rows[0], Rows: rows[1:]}}}
+		Tables:  []table{{Fold: numeral.Plural(len(l.Starts), "start"), Head: rows[0], Rows: rows[1:]}}}
 }

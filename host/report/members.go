@@ -10,6 +10,7 @@ import (
 
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/host/report/numeral"
 	"github.com/gatedlearning/moe/internal/shown"
 )
 
@@ -221,16 +222,16 @@ func memberSection(m *fitted.Model, d *Diagnosis, targets ...Members) section {
 			"Means, with the standard deviation in brackets, and of factors the shares of the levels."
 	}
 	if d.Rows < m.Fit.N {
-		s.Reading += fmt.Sprintf(" Of a subsample of %s of the %d.", plural(d.Rows, "row"), m.Fit.N)
+		s.Reading += fmt.Sprintf(" Of a subsample of %s of the %d.", numeral.Plural(d.Rows, "row"), m.Fit.N)
 	}
 	all := strongestFirst(d.Members)
 	open := all[:min(len(all), openMembers)]
 	s.Tables = []table{memberTable(m, d, open, targets)}
 	if rest := all[len(open):]; len(rest) > 0 {
 		folded := memberTable(m, d, rest, nil)
-		folded.Fold = fmt.Sprintf("%s more, in which the experts differ less", plural(len(rest), "column"))
+		folded.Fold = fmt.Sprintf("%s more, in which the experts differ less", numeral.Plural(len(rest), "column"))
 		if m.K == 1 {
-			folded.Fold = plural(len(rest), "column") + " more"
+			folded.Fold = numeral.Plural(len(rest), "column") + " more"
 		}
 		s.Tables = append(s.Tables, folded)
 	}
@@ -261,22 +262,24 @@ func memberTable(m *fitted.Model, d *Diagnosis, of, targets []Members) table {
 		out.Rows = append(out.Rows, row)
 	}
 	if targets != nil {
-		add("rows", "100 %", "", func(i int) string { return percent(d.Shares[i]) })
+		add("rows", "100 %", "", func(i int) string { return numeral.Percent(d.Shares[i]) })
 	}
 	for _, y := range targets {
-		add(shown.Name(y.Name)+" (target)", withSpread(y.Mean, y.SD), hundredths(y.Differs),
+		add(shown.Name(y.Name)+" (target)", withSpread(y.Mean, y.SD), numeral.Hundredths(y.Differs),
 			func(i int) string { return withSpread(y.Means[i], y.SDs[i]) })
 	}
 	for _, c := range of {
-		name, differs := shown.Name(c.Name), hundredths(c.Differs)
+		name, differs := shown.Name(c.Name), numeral.Hundredths(c.Differs)
 		switch {
 		case c.Levels != nil:
 			for _, l := range shownLevels(&c) {
-				add(name+": "+l.name, percent(l.all), differs, func(i int) string { return percent(l.experts[i]) })
+				add(name+": "+l.name, numeral.Percent(l.all), differs,
+					func(i int) string { return numeral.Percent(l.experts[i]) })
 				differs = ""
 			}
 		case c.Binary:
-			add(name+" = 1", percent(c.Mean), differs, func(i int) string { return percent(c.Means[i]) })
+			add(name+" = 1", numeral.Percent(c.Mean), differs,
+				func(i int) string { return numeral.Percent(c.Means[i]) })
 		default:
 			add(name, withSpread(c.Mean, c.SD), differs, func(i int) string { return withSpread(c.Means[i], c.SDs[i]) })
 		}
@@ -300,7 +303,7 @@ func shownLevels(c *Members) (out []levelShares) {
 	most := len(order)
 	if most > openLevels {
 		most = openLevels - 1
-		slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(c.apart(b), c.apart(a)) })
+		slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(apart(c, b), apart(c, a)) })
 		slices.Sort(order[:most])
 	}
 	for at, l := range order {
@@ -321,7 +324,7 @@ func shownLevels(c *Members) (out []levelShares) {
 }
 
 // apart is how far apart the shares of a level are.
-func (c *Members) apart(l int) float64 {
+func apart(c *Members, l int) float64 {
 	lo, hi := math.Inf(1), math.Inf(-1)
 	for _, shares := range c.Experts {
 		if !math.IsNaN(shares[l]) {
@@ -340,8 +343,8 @@ func withSpread(mean, sd float64) string {
 	case sd == 0:
 		return strconv.FormatFloat(mean, 'g', 6, 64)
 	}
-	value, _ := byError(mean, sd/finer)
-	return value + " (" + twoDigits(sd) + ")"
+	value, _ := numeral.ByError(mean, sd/finer)
+	return value + " (" + numeral.TwoDigits(sd) + ")"
 }
 
 // memberChart draws how far the means of the experts are from those of all rows, in standard deviations: the

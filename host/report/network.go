@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/report/numeral"
 	"github.com/gatedlearning/moe/internal/shown"
 )
 
@@ -51,8 +52,9 @@ func networkAnswer(n *fitted.Network) string {
 		answer = "Not converged (" + f.Status + ")"
 	}
 	return fmt.Sprintf("%s: %s over %s, residual rms %s, loss %.6g on %s (output weights: %s).",
-		answer, plural(n.K, n.Activation.String()+" unit"), plural(n.D, "feature"), significant(n.Sigma), f.Loss,
-		plural(f.N, "row"), f.Output)
+		answer, numeral.Plural(n.K, n.Activation.String()+" unit"), numeral.Plural(n.D, "feature"),
+		numeral.Significant(n.Sigma), f.Loss,
+		numeral.Plural(f.N, "row"), f.Output)
 }
 
 // networkTruth says how far the fit is from known weights; "" where there are none.
@@ -78,7 +80,7 @@ func ofTensors(n *fitted.Network) string {
 		}
 		fmt.Fprintf(&out, " %.3g", v)
 	}
-	fmt.Fprintf(&out, "; %.2g of the tensor is left by its %s.", t.Residual, plural(n.K, "term"))
+	fmt.Fprintf(&out, "; %.2g of the tensor is left by its %s.", t.Residual, numeral.Plural(n.K, "term"))
 	return out.String()
 }
 
@@ -88,7 +90,7 @@ func units(n *fitted.Network) [][]string {
 	v := []string{"v"}
 	for i := range n.K {
 		head = append(head, fmt.Sprintf("unit %d", i+1))
-		v = append(v, significant(n.OutputWeights[i]))
+		v = append(v, numeral.Significant(n.OutputWeights[i]))
 	}
 	out := [][]string{head, v}
 	for j, name := range n.Features {
@@ -98,7 +100,7 @@ func units(n *fitted.Network) [][]string {
 		}
 		row := []string{shown.Name(name)}
 		for i := range n.K {
-			row = append(row, significant(n.Weights[i][j]))
+			row = append(row, numeral.Significant(n.Weights[i][j]))
 		}
 		out = append(out, row)
 	}

@@ -12,6 +12,8 @@ import (
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/host/report/numeral"
+	"github.com/gatedlearning/moe/internal/numeric"
 	"github.com/gatedlearning/moe/internal/shown"
 )
 
@@ -82,7 +84,7 @@ func (d *NetworkDiagnosis) along(ctx context.Context, n *model.Network, act mode
 		for _, p := range d.Points {
 			own = append(own, p.Index[i])
 		}
-		lo, hi := extent(own)
+		lo, hi := numeric.Extent(own)
 		z, u := make([]float64, curvePoints), make([]float64, curvePoints)
 		floats.Span(z, lo, hi)
 		if err := act.Eval(ctx, u, z); err != nil {
@@ -100,7 +102,7 @@ func NetworkPage(w io.Writer, n *fitted.Network, d *NetworkDiagnosis, settings [
 	var legend []map[string]string
 	for i, v := range n.OutputWeights {
 		legend = append(legend, map[string]string{"Class": colour(i), "Text": fmt.Sprintf("unit %d, v = %s", i+
-			1, significant(v))})
+			1, numeral.Significant(v))})
 	}
 	doubts := []section{{Title: "What to doubt", Reading: networkTruth(n.Fit), Doubts: true}}
 	if d.Residuals != nil {
@@ -115,7 +117,7 @@ func NetworkPage(w io.Writer, n *fitted.Network, d *NetworkDiagnosis, settings [
 	doubts = append(doubts, certificateSections(n.Fit.Certificate,
 		"The residuals of the right network have mean 0 along every direction. "+
 			"Where they have not, units are missing, or one stands for two.")...)
-	title := fmt.Sprintf("%s, %s", plural(n.K, n.Activation.String()+" unit"), plural(n.Fit.N, "row"))
+	title := fmt.Sprintf("%s, %s", numeral.Plural(n.K, n.Activation.String()+" unit"), numeral.Plural(n.Fit.N, "row"))
 	return pageTemplate().Execute(shown.Writer(w), map[string]any{
 		"Title": title, "Settings": settings, "Last": 0,
 		"Fits": []map[string]any{{
@@ -137,8 +139,8 @@ func networkDataSection(n *fitted.Network, d *NetworkDiagnosis) section {
 	for _, p := range d.Points {
 		x, y = append(x, p.Mean), append(y, p.Y)
 	}
-	x0, x1 := extent(x)
-	y0, y1 := extent(y)
+	x0, x1 := numeric.Extent(x)
+	y0, y1 := numeric.Extent(y)
 	c := newChart("observed against predicted", x0, x1, y0, y1)
 	c.xLabel, c.yLabel = "predicted", shown.Name(n.Target)
 	c.segment(max(x0, y0), max(x0, y0), min(x1, y1), min(x1, y1), "ink dashed")
@@ -169,9 +171,10 @@ func unitSection(n *fitted.Network, d *NetworkDiagnosis) section {
 				z, left = append(z, p.Index[i]), append(left, p.Y-p.Mean+p.Units[i])
 			}
 		}
-		lo, hi := extent(left, d.Units[i])
+		lo, hi := numeric.Extent(left, d.Units[i])
 		pad := 0.05 * (hi - lo)
-		c := newChart(fmt.Sprintf("unit %d along its direction", i+1), d.Z[i][0], d.Z[i][curvePoints-1], lo-pad, hi+pad)
+		c := newChart(fmt.Sprintf("unit %d along its direction", i+1), d.Z[i][0],
+			d.Z[i][len(d.Z[i])-1], lo-pad, hi+pad)
 		c.height = 260
 		c.xLabel, c.yLabel = fmt.Sprintf("⟨w, x⟩ of unit %d", i+1), shown.Name(n.Target)+" less the others"
 		for r := range z {
@@ -244,7 +247,7 @@ func networkStartSection(f *fitted.NetworkFit) section {
 	for _, st := range f.Starts {
 		from, to = append(from, over(st.LossAtStart)), append(to, over(st.Loss))
 	}
-	_, hi := extent(from, to)
+	_, hi := numeric.Extent(from, to)
 	c := newChart("loss of every start", 0.5, float64(len(from))+0.5, -0.05*hi, max(1.05*hi, 0.1))
 	c.height = 220
 	c.xLabel, c.yLabel = "start", "log10 of loss over the least"

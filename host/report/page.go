@@ -8,13 +8,14 @@ import (
 	"io"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 
 	"gonum.org/v1/gonum/floats"
 
 	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/report/numeral"
+	"github.com/gatedlearning/moe/internal/numeric"
 	"github.com/gatedlearning/moe/internal/shown"
 )
 
@@ -100,7 +101,7 @@ func legend(shares []float64) (out []map[string]string) {
 	for i, share := range shares {
 		out = append(out, map[string]string{
 			"Class": colour(i),
-			"Text":  fmt.Sprintf("expert %d, %s of the rows", i+1, percent(share)),
+			"Text":  fmt.Sprintf("expert %d, %s of the rows", i+1, numeral.Percent(share)),
 		})
 	}
 	return out
@@ -112,7 +113,7 @@ func zeroLegend(m *fitted.Model, shares []float64) []map[string]string {
 		return nil
 	}
 	return []map[string]string{{"Class": "plain",
-		"Text": fmt.Sprintf("zero expert, %s of the rows", percent(max(0, 1-floats.Sum(shares))))}}
+		"Text": fmt.Sprintf("zero expert, %s of the rows", numeral.Percent(max(0, 1-floats.Sum(shares))))}}
 }
 
 // sections are the parts of a page in the order in which someone reads it who decides: the picture, who is in each
@@ -174,23 +175,30 @@ func under(all []section) []section {
 
 // doubtSection says what speaks for and against the fit, whose answer this is.
 func doubtSection(m *fitted.Model, answer string) section {
-	s := section{Title: "What to doubt", Reading: answer, Doubts: true}
-	s.Items = slices.Concat(shortVerdicts(&m.Fit), leftOut(m))
-	for _, warning := range m.Fit.Weighed() {
-		s.Items = append(s.Items, "Warning: "+warning+".")
+	lines, other := doubtful(m)
+	s := section{Title: "What to doubt", Reading: answer, Doubts: true, Items: lines}
+	if other != nil {
+		s.Tables = append(s.Tables, asTable(other))
 	}
-	s.Items = append(s.Items, separation(m)...)
+	return s
+}
+
+// doubtful are the verdicts and warnings of a fit, a line each, and the table of the other optima near it, nil where
+// there is none.
+func doubtful(m *fitted.Model) (lines []string, arranged [][]string) {
+	lines = slices.Concat(shortVerdicts(&m.Fit), leftOut(m))
+	for _, warning := range m.Fit.Weighed() {
+		lines = append(lines, "Warning: "+warning+".")
+	}
+	lines = append(lines, separation(m)...)
 	if against := againstTruth(m); against != "" {
-		s.Items = append(s.Items, against)
+		lines = append(lines, against)
 	}
 	if m.Arrangements != nil {
 		line, rows := arrangements(m.Arrangements)
-		s.Items = append(s.Items, line)
-		if rows != nil {
-			s.Tables = append(s.Tables, asTable(rows))
-		}
+		lines, arranged = append(lines, line), rows
 	}
-	return s
+	return lines, arranged
 }
 
 // mixtureTests says what the tests of a mixture mean.
@@ -237,7 +245,7 @@ func selectionSection(m *fitted.Model) section {
 	for _, c := range m.Fit.Selection {
 		k, bic, icl = append(k, float64(c.K)), append(bic, c.BIC), append(icl, c.ICL)
 	}
-	lo, hi := extent(bic, icl)
+	lo, hi := numeric.Extent(bic, icl)
 	c := newChart("criteria by k", k[0]-0.3, k[len(k)-1]+0.3, lo-0.05*(hi-lo), hi+0.05*(hi-lo))
 	c.height = 220
 	c.xLabel, c.yLabel = "k", "BIC (line), ICL (dashed)"
@@ -256,12 +264,12 @@ func selectionSection(m *fitted.Model) section {
 
 // descriptionSection shows the descriptions that were compared by rows that were left out.
 func descriptionSection(m *fitted.Model) section {
-	rows, reasons := descriptions(m)
+	rows, says := comparedDescriptions(m)
 	return section{
 		Title: "Which description",
 		Reading: strings.Join(append([]string{"Log-likelihood of all rows, each by a fit without its part: higher is " +
-			"better. Of those within a standard error (±) of the highest the one of the fewest parameters is chosen.",
-			ofDescriptions(m.Fit.Descriptions)}, reasons...), " "),
+			"better. Of those within a standard error (±) of the highest the one of the fewest parameters is chosen."},
+			says...), " "),
 		Tables: []table{asTable(rows)},
 	}
 }
@@ -283,7 +291,7 @@ func growthSection(m *fitted.Model) section {
 			kept, keptBIC = append(kept, float64(c.K)), append(keptBIC, c.BIC)
 		}
 	}
-	lo, hi := extent(bic)
+	lo, hi := numeric.Extent(bic)
 	c := newChart("BIC by leaves", slices.Min(leaves)-0.3, slices.Max(leaves)+0.3, lo-0.05*(hi-lo), hi+0.05*(hi-lo))
 	c.height = 220
 	c.xLabel, c.yLabel = "leaves", "BIC (line: trees kept)"
@@ -321,8 +329,8 @@ func traceChart(m *fitted.Model) template.HTML {
 	if longest < 2 {
 		return ""
 	}
-	_, hi := extent(all)
-	lo, _ := extent(ends)
+	_, hi := numeric.Extent(all)
+	lo, _ := numeric.Extent(ends)
 	// The first iterations climb from far below: show what lies above twice the
 	// spread of the ends, or the last few units.
 	lo -= max(hi-lo, 2)
@@ -383,9 +391,9 @@ func scatterChart(m *fitted.Model, d *Diagnosis) template.HTML {
 	for i, p := range d.Points {
 		y[i] = p.Y
 	}
-	lo, hi := extent(y)
+	lo, hi := numeric.Extent(y)
 	pad := 0.05 * (hi - lo)
-	c := newChart("rows and experts", d.Curves.X[0], d.Curves.X[curvePoints-1], lo-pad, hi+pad)
+	c := newChart("rows and experts", d.Curves.X[0], d.Curves.X[len(d.Curves.X)-1], lo-pad, hi+pad)
 	c.xLabel, c.yLabel = shown.Name(m.Features[0]), shown.Name(m.ScaledTarget())
 	for _, p := range d.Points {
 		c.point(p.X, p)
@@ -398,7 +406,7 @@ func scatterChart(m *fitted.Model, d *Diagnosis) template.HTML {
 }
 
 func gateChart(m *fitted.Model, d *Diagnosis) template.HTML {
-	c := newChart("gate", d.Curves.X[0], d.Curves.X[curvePoints-1], 0, 1)
+	c := newChart("gate", d.Curves.X[0], d.Curves.X[len(d.Curves.X)-1], 0, 1)
 	c.height = 170
 	c.xLabel, c.yLabel = shown.Name(m.Features[0]), "probability"
 	for i, gate := range d.Curves.Gate {
@@ -412,8 +420,8 @@ func predictedChart(m *fitted.Model, d *Diagnosis) template.HTML {
 	for i, p := range d.Points {
 		x[i], y[i] = p.Mean, p.Y
 	}
-	x0, x1 := extent(x)
-	y0, y1 := extent(y)
+	x0, x1 := numeric.Extent(x)
+	y0, y1 := numeric.Extent(y)
 	c := newChart("observed against predicted", x0, x1, y0, y1)
 	c.xLabel, c.yLabel = "predicted mean", shown.Name(m.ScaledTarget())
 	c.segment(max(x0, y0), max(x0, y0), min(x1, y1), min(x1, y1), "ink dashed")
@@ -423,7 +431,8 @@ func predictedChart(m *fitted.Model, d *Diagnosis) template.HTML {
 	return c.svg()
 }
 
-const residualWidth = 2 * residualRange / residualBins // of a bin
+// residualWidth is that of a bin of such shares of residuals.
+func residualWidth(shares []float64) float64 { return 2 * residualRange / float64(len(shares)) }
 
 func residualCharts(m *fitted.Model, d *Diagnosis) (out []template.HTML) {
 	highest := densest(d.Residuals...)
@@ -438,8 +447,8 @@ func residualCharts(m *fitted.Model, d *Diagnosis) (out []template.HTML) {
 func densest(residuals ...[]float64) float64 {
 	highest := 0.45
 	for _, shares := range residuals {
-		_, hi := extent(shares)
-		highest = max(highest, 1.05*hi/residualWidth)
+		_, hi := numeric.Extent(shares)
+		highest = max(highest, 1.05*hi/residualWidth(shares))
 	}
 	return highest
 }
@@ -453,21 +462,22 @@ func residualChart(title, label string, shares []float64, highest float64, class
 	c := newChart(title, -residualRange, residualRange, 0, highest)
 	c.height = 260
 	c.xLabel, c.yLabel = label, "density"
+	width := residualWidth(shares)
 	for b, s := range shares {
-		c.bar(-residualRange+float64(b)*residualWidth, -residualRange+float64(b+1)*residualWidth, s/residualWidth,
-			class)
+		c.bar(-residualRange+float64(b)*width, -residualRange+float64(b+1)*width, s/width, class)
 	}
 	c.line(x, normal, "ink")
 	return c.svg()
 }
 
 func sharpnessChart(d *Diagnosis) template.HTML {
-	_, hi := extent(d.Sharpness)
+	_, hi := numeric.Extent(d.Sharpness)
+	bins := float64(len(d.Sharpness))
 	c := newChart("posterior of the most probable expert", 0, 1, 0, 1.05*hi)
 	c.height = 200
 	c.xLabel, c.yLabel = "posterior of the most probable expert", "share of rows"
 	for b, s := range d.Sharpness {
-		c.bar(float64(b)/sharpnessBins, float64(b+1)/sharpnessBins, s, "plain")
+		c.bar(float64(b)/bins, float64(b+1)/bins, s, "plain")
 	}
 	return c.svg()
 }
@@ -487,7 +497,7 @@ func startSection(m *fitted.Model) section {
 			below[i] = st.LogLikelihood - m.Fit.LogLikelihood
 		}
 	}
-	lo, hi := extent(below)
+	lo, hi := numeric.Extent(below)
 	lo = min(lo, -1) // differences below 1 tell nothing
 	c := newChart("log-likelihood of every start", 0.5, float64(len(below))+0.5, lo-0.08*(hi-lo), hi+0.08*(hi-lo))
 	c.height = 220
@@ -540,7 +550,9 @@ func coefficientSection(m *fitted.Model, d *Diagnosis) section {
 	if m.Classes() > 1 {
 		s.Tables = append(s.Tables, asTable(gates(each, maxFeatures)))
 	}
-	s.Tables = append(s.Tables, interceptTables(m)...)
+	for _, rows := range intercepts(m) {
+		s.Tables = append(s.Tables, asTable(rows))
+	}
 	own := []table{asTable(experts(m, maxFeatures))}
 	if m.Classes() > 1 {
 		own = append(own, asTable(gates(m, maxFeatures)))
@@ -580,7 +592,7 @@ func perSD(m *fitted.Model, sd []float64) *fitted.Model {
 	out := *m
 	out.Features = make([]string, len(m.Features))
 	for j, name := range m.Features {
-		out.Features[j] = fmt.Sprintf("%s (SD %s)", shown.Name(name), twoDigits(sd[j]))
+		out.Features[j] = fmt.Sprintf("%s (SD %s)", shown.Name(name), numeral.TwoDigits(sd[j]))
 	}
 	out.Regressors, out.Gating, out.RegressorIntercepts, out.GatingIntercepts = scaled(m.Regressors), scaled(m.Gating),
 		nil, nil
@@ -592,20 +604,20 @@ func perSD(m *fitted.Model, sd []float64) *fitted.Model {
 	return &out
 }
 
-// interceptTables are those of experts and gate.
-func interceptTables(m *fitted.Model) (out []table) {
+// intercepts are tables of those of experts and gate, where there are any.
+func intercepts(m *fitted.Model) (out [][][]string) {
 	s := shownErrors(m)
 	if m.RegressorIntercepts != nil {
-		out = append(out, asTable([][]string{
+		out = append(out, [][]string{
 			beside("Intercepts", numbers(m.K), blanks(m.K, s)), withErrors("experts", m.RegressorIntercepts,
 				s.RegressorIntercepts),
-		}))
+		})
 	}
 	if m.GatingIntercepts != nil && m.Classes() > 1 {
-		out = append(out, asTable([][]string{
+		out = append(out, [][]string{
 			beside("Intercepts of the "+strings.ToLower(gateTitle(m)[:1])+gateTitle(m)[1:], branchLabels(m),
 				blanks(len(m.Gating), s)), withErrors("gate", m.GatingIntercepts, s.GatingIntercepts),
-		}))
+		})
 	}
 	return out
 }
@@ -702,10 +714,3 @@ func dotChart(what string, names []string, k int, at func(i, row int) (v, half f
 }
 
 func asTable(rows [][]string) table { return table{Head: rows[0], Rows: rows[1:]} }
-
-func percent(share float64) string {
-	if math.IsNaN(share) {
-		return "–"
-	}
-	return strconv.FormatFloat(100*share, 'f', 1, 64) + " %"
-}

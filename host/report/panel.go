@@ -10,6 +10,7 @@ import (
 	"gonum.org/v1/gonum/floats"
 
 	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/internal/numeric"
 	"github.com/gatedlearning/moe/internal/shown"
 )
 
@@ -48,7 +49,7 @@ func (d *diagnosing) panels(ctx context.Context) (out []Panel, err error) {
 	if factor >= 0 {
 		levels = d.commonest(factor)
 	}
-	lo, hi := extent(d.sorted(number))
+	lo, hi := numeric.Extent(d.sorted(number))
 	at := floats.Span(make([]float64, profilePoints), lo, hi)
 	for _, l := range levels {
 		p := Panel{Name: d.columns[number].name, At: at}
@@ -91,7 +92,7 @@ func panelCharts(m *fitted.Model, d *Diagnosis) (out []template.HTML) {
 	for i, p := range d.Points {
 		y[i] = p.Y
 	}
-	lo, hi := extent(y)
+	lo, hi := numeric.Extent(y)
 	pad := 0.05 * (hi - lo)
 	for _, p := range d.Panels {
 		title := "rows and experts"

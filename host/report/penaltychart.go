@@ -8,6 +8,8 @@ import (
 	"strconv"
 
 	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/report/numeral"
+	"github.com/gatedlearning/moe/internal/numeric"
 	"github.com/gatedlearning/moe/internal/shown"
 )
 
@@ -65,7 +67,7 @@ func lambdaChart(title string, path []fitted.PenalisedPoint, lo, hi float64) (c 
 		}
 		x = append(x, at)
 	}
-	from, to := extent(x)
+	from, to := numeric.Extent(x)
 	pad := 0.06 * (hi - lo)
 	c = newChart(title, from-0.1, to+0.1, lo-pad, hi+pad)
 	c.height, c.xLabel = 240, "lambda"
@@ -90,7 +92,7 @@ func heldOutChart(what string, path []fitted.PenalisedPoint, taken float64) temp
 	if len(held) < 2 {
 		return ""
 	}
-	lo, hi := extent(held)
+	lo, hi := numeric.Extent(held)
 	c, x := lambdaChart("rows left out, "+what, known, lo, hi)
 	c.yLabel = "log-likelihood of rows left out: " + what
 	c.line(x, held, "ink")
@@ -99,7 +101,7 @@ func heldOutChart(what string, path []fitted.PenalisedPoint, taken float64) temp
 		if p.Lambda == taken {
 			class = "good"
 		}
-		c.named(fmt.Sprintf("lambda %.3g: %s", p.Lambda, Likelihood(held[i])), func() {
+		c.named(fmt.Sprintf("lambda %.3g: %s", p.Lambda, numeral.Likelihood(held[i])), func() {
 			c.dot(x[i], held[i], 4.5, 1, class)
 		})
 	}
@@ -120,7 +122,7 @@ func slopeCharts(m *fitted.Model) (out []template.HTML) {
 	}
 	lo, hi := 0.0, 0.0
 	for _, at := range path {
-		from, to := extent(at.Slopes...)
+		from, to := numeric.Extent(at.Slopes...)
 		lo, hi = min(lo, from), max(hi, to)
 	}
 	for i := range m.K {
@@ -138,7 +140,7 @@ func slopeCharts(m *fitted.Model) (out []template.HTML) {
 			for t, at := range path {
 				y[t] = at.Slopes[i][j]
 			}
-			if from, to := extent(y); from == 0 && to == 0 {
+			if from, to := numeric.Extent(y); from == 0 && to == 0 {
 				continue // it does not see it
 			}
 			c.named(shown.Name(name), func() { c.line(x, y, "stroke "+colour(i)) })

@@ -14,6 +14,7 @@ import (
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/predict"
+	"github.com/gatedlearning/moe/internal/numeric"
 	"github.com/gatedlearning/moe/internal/shown"
 )
 
@@ -115,7 +116,7 @@ func (d *diagnosing) points(c, n int) (out []float64) {
 	}
 	lo, hi := quantile(values, leastProfile), quantile(values, 1-leastProfile)
 	if !(hi > lo) { // few rows have another value
-		lo, hi = extent(values)
+		lo, hi = numeric.Extent(values)
 	}
 	return floats.Span(make([]float64, n), lo, hi)
 }
@@ -267,14 +268,14 @@ func profileSection(m *fitted.Model, d *Diagnosis) section {
 	s.Reading = fmt.Sprintf("One column at a time, the others at their median, factors at their commonest level: %s. "+
 		"Ticks are rows. "+
 		"Where columns go together no row may be near these lines.", of)
-	if kept := len(d.kept); kept < d.Rows {
-		s.Reading += fmt.Sprintf(" Medians and ticks are of %d of the %d rows, evenly.", kept, d.Rows)
+	if d.Kept < d.Rows {
+		s.Reading += fmt.Sprintf(" Medians and ticks are of %d of the %d rows, evenly.", d.Kept, d.Rows)
 	}
 	y := make([]float64, len(d.Points))
 	for i, p := range d.Points {
 		y[i] = p.Y
 	}
-	lo, hi := extent(y)
+	lo, hi := numeric.Extent(y)
 	for _, p := range d.Profiles {
 		if p.Levels != nil {
 			s.Pictures = append(s.Pictures, stacked(levelCharts(m, &p, lo, hi)))

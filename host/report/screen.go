@@ -11,6 +11,7 @@ import (
 
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/infer"
+	"github.com/gatedlearning/moe/host/report/numeral"
 	"github.com/gatedlearning/moe/internal/shown"
 )
 
@@ -156,7 +157,7 @@ func ofDescriptions(all []fitted.Description) string {
 		for _, key := range slices.Sorted(maps.Keys(d.Settings)) {
 			parts = append(parts, settingName(key)+" "+d.Settings[key])
 		}
-		return shown.Line(strings.Join(parts, ", ")) + " (" + plural(d.Parameters, "parameter") + ")"
+		return shown.Line(strings.Join(parts, ", ")) + " (" + numeral.Plural(d.Parameters, "parameter") + ")"
 	}
 	compared := 0
 	var chosen, top fitted.Description
@@ -174,13 +175,13 @@ func ofDescriptions(all []fitted.Description) string {
 	if chosen.HeldOut == nil { // of a file that is not ours
 		return ""
 	}
-	line := fmt.Sprintf("Held-out log-likelihood of %s: %s for %s, chosen", plural(compared, "description"),
-		Likelihood(*chosen.HeldOut), words(chosen))
+	line := fmt.Sprintf("Held-out log-likelihood of %s: %s for %s, chosen", numeral.Plural(compared, "description"),
+		numeral.Likelihood(*chosen.HeldOut), words(chosen))
 	if top.Chosen {
 		return line + ", the highest."
 	}
-	return fmt.Sprintf("%s; %s for %s, higher by %s ± %s.", line, Likelihood(*top.HeldOut), words(top),
-		hundredths(*chosen.Below), hundredths(*chosen.StandardError))
+	return fmt.Sprintf("%s; %s for %s, higher by %s ± %s.", line, numeral.Likelihood(*top.HeldOut), words(top),
+		numeral.Hundredths(*chosen.Below), numeral.Hundredths(*chosen.StandardError))
 }
 
 // choice is a criterion by which a fit was chosen.
@@ -208,7 +209,7 @@ func known(v *float64) string {
 	if v == nil {
 		return "–"
 	}
-	return Likelihood(*v)
+	return numeral.Likelihood(*v)
 }
 
 // shortDesign names the formula, and the references of the factors, a line each.

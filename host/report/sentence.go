@@ -3,9 +3,9 @@ package report
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/report/numeral"
 	"github.com/gatedlearning/moe/internal/shown"
 )
 
@@ -22,16 +22,16 @@ func sentence(m *fitted.Model, d *Diagnosis) string {
 	}
 	out += beside + "."
 	if names := mostDifferent(d); m.K > 1 && len(names) > 0 {
-		out += fmt.Sprintf(" Their rows differ the most in %s.", listed(names))
+		out += fmt.Sprintf(" Their rows differ the most in %s.", numeral.List(names))
 	}
 	return out + around(m, d)
 }
 
 // fittedRows says how many rows a fit is of, and in how many groups.
 func fittedRows(m *fitted.Model) string {
-	out := plural(m.Fit.N, "row")
+	out := numeral.Plural(m.Fit.N, "row")
 	if m.Groups != nil {
-		out += " in " + plural(m.Groups.Count, "group")
+		out += " in " + numeral.Plural(m.Groups.Count, "group")
 	}
 	return out
 }
@@ -42,12 +42,12 @@ func around(m *fitted.Model, d *Diagnosis) string {
 		return ""
 	}
 	lo, hi := slices.Min(m.Sigma), slices.Max(m.Sigma)
-	off := significant(lo)
+	off := numeral.Significant(lo)
 	if hi > lo {
-		off += " to " + significant(hi)
+		off += " to " + numeral.Significant(hi)
 	}
 	return fmt.Sprintf(" Around its expert %s has a standard deviation of %s; over all rows it has %s.",
-		shown.Name(m.ScaledTarget()), off, significant(d.Target.SD))
+		shown.Name(m.ScaledTarget()), off, numeral.Significant(d.Target.SD))
 }
 
 // shares says what share of the rows each expert has, of many experts the first.
@@ -59,9 +59,9 @@ func shares(d *Diagnosis) string {
 			out = append(out, fmt.Sprintf("%d others share the rest", len(d.Shares)-most))
 			break
 		}
-		out = append(out, fmt.Sprintf("%s expert %d", percent(share), i+1))
+		out = append(out, fmt.Sprintf("%s expert %d", numeral.Percent(share), i+1))
 	}
-	return listed(out)
+	return numeral.List(out)
 }
 
 // mostDifferent are the columns in which the experts' rows differ the most, at most three of those in which they do.
@@ -73,12 +73,4 @@ func mostDifferent(d *Diagnosis) (names []string) {
 		}
 	}
 	return names
-}
-
-// listed joins names as in "a, b and c".
-func listed(names []string) string {
-	if n := len(names); n > 1 {
-		return strings.Join(names[:n-1], ", ") + " and " + names[n-1]
-	}
-	return strings.Join(names, "")
 }

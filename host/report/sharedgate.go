@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/report/numeral"
 	"github.com/gatedlearning/moe/internal/shown"
 )
 
@@ -62,9 +63,9 @@ func writeShared(out io.Writer, v *fitted.Vector, most int, all bool) {
 		m := v.Model(j)
 		fmt.Fprintf(out, "\nTarget %s", shown.Name(m.Target))
 		if len(m.Sigma) == 1 {
-			fmt.Fprintf(out, ": sigma %s", significant(m.Sigma[0]))
+			fmt.Fprintf(out, ": sigma %s", numeral.Significant(m.Sigma[0]))
 			if se := m.StandardErrors; se != nil {
-				fmt.Fprintf(out, " %s", plusMinus(se.Sigma[0]))
+				fmt.Fprintf(out, " %s", numeral.PlusMinus(se.Sigma[0]))
 			}
 		}
 		fmt.Fprintln(out)
@@ -95,7 +96,7 @@ func together(v *fitted.Vector) *fitted.Model {
 
 // underOneGate says what was fitted.
 func underOneGate(v *fitted.Vector) string {
-	return fmt.Sprintf("%s with %s each under one gate", howMany(v.Model(0)), plural(len(v.Outputs), "output"))
+	return fmt.Sprintf("%s with %s each under one gate", howMany(v.Model(0)), numeral.Plural(len(v.Outputs), "output"))
 }
 
 // sharedAnswer is [answer] of targets under one gate.
@@ -106,8 +107,9 @@ func sharedAnswer(v *fitted.Vector) string {
 		verdict = "Not converged (" + s.Fit.Status + ")"
 	}
 	return fmt.Sprintf("%s: %s, over %s, %s noise, log-likelihood %s on %s (BIC %s, AIC %s; method %s).",
-		verdict, underOneGate(v), plural(v.D, "feature"), s.Noise,
-		Likelihood(s.Fit.LogLikelihood), plural(s.Fit.N, "row"), Likelihood(s.Fit.BIC), Likelihood(s.Fit.AIC),
+		verdict, underOneGate(v), numeral.Plural(v.D, "feature"), s.Noise,
+		numeral.Likelihood(s.Fit.LogLikelihood), numeral.Plural(s.Fit.N, "row"), numeral.Likelihood(s.Fit.BIC),
+		numeral.Likelihood(s.Fit.AIC),
 		s.Fit.Method)
 }
 
@@ -115,7 +117,7 @@ func sharedAnswer(v *fitted.Vector) string {
 // file, as [Page] does: what they have together, then every target with its diagnosis.
 func SharedGatePage(w io.Writer, settings []Setting, v *fitted.Vector, targets []*Diagnosis) error {
 	m, s := together(v), v.SharedGate
-	title := fmt.Sprintf("%s, %s", underOneGate(v), plural(s.Fit.N, "row"))
+	title := fmt.Sprintf("%s, %s", underOneGate(v), numeral.Plural(s.Fit.N, "row"))
 	parts := []map[string]any{{
 		"Title": title, "Doubt": len(targets) + 1, "Sentence": sharedSentence(v, targets), "Good": s.Fit.Converged,
 		"Badges": badges(s.Fit.Certificate),
@@ -140,13 +142,14 @@ func sharedSentence(v *fitted.Vector, targets []*Diagnosis) string {
 	for _, o := range v.Outputs {
 		names = append(names, shown.Name(o.Target))
 	}
-	out := fmt.Sprintf("%s of %s follow %s", plural(v.SharedGate.Fit.N, "row"), listed(names), plural(v.K, "expert"))
+	out := fmt.Sprintf("%s of %s follow %s", numeral.Plural(v.SharedGate.Fit.N, "row"), numeral.List(names),
+		numeral.Plural(v.K, "expert"))
 	if v.K == 1 {
 		return out + "."
 	}
 	out += ": " + shares(targets[0]) + "."
 	if different := mostDifferent(targets[0]); len(different) > 0 {
-		out += fmt.Sprintf(" Their rows differ the most in %s.", listed(different))
+		out += fmt.Sprintf(" Their rows differ the most in %s.", numeral.List(different))
 	}
 	return out
 }
@@ -155,7 +158,7 @@ func sharedSentence(v *fitted.Vector, targets []*Diagnosis) string {
 func ofTarget(m *fitted.Model, d *Diagnosis) string {
 	out := strings.TrimSpace(around(m, d))
 	if se := m.StandardErrors; se != nil && len(m.Sigma) == 1 {
-		out += fmt.Sprintf(" Its sigma is %s %s.", significant(m.Sigma[0]), plusMinus(se.Sigma[0]))
+		out += fmt.Sprintf(" Its sigma is %s %s.", numeral.Significant(m.Sigma[0]), numeral.PlusMinus(se.Sigma[0]))
 	}
 	return strings.TrimSpace(out + " " + againstTruth(m))
 }
@@ -259,10 +262,10 @@ func correlations(v *fitted.Vector, level int) [][]string {
 		for b := range v.Outputs {
 			cell, se := "", ""
 			if b <= c {
-				cell = fixed(s.Correlations[level][c][b])
+				cell = numeral.Fixed(s.Correlations[level][c][b])
 			}
 			if b < c && s.CorrelationErrors != nil {
-				se = plusMinus(s.CorrelationErrors[level][c][b])
+				se = numeral.PlusMinus(s.CorrelationErrors[level][c][b])
 			}
 			if row = append(row, cell); s.CorrelationErrors != nil {
 				row = append(row, se)

@@ -51,7 +51,7 @@ func TestDiagnoseSharedGate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sure := func(d *Diagnosis) float64 { return d.Sharpness[sharpnessBins-1] }
+	sure := func(d *Diagnosis) float64 { return d.Sharpness[len(d.Sharpness)-1] }
 	if sure(together[0]) != 1 || sure(together[1]) != 1 || sure(alone) > 0.3 {
 		t.Errorf("shares of rows that are surely one expert's: %v and %v, want 1; of the first target alone %v, want less than 0.3", sure(together[0]), sure(together[1]), sure(alone))
 	}

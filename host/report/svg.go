@@ -281,19 +281,3 @@ func tick(t float64) string {
 
 // colour is the class of expert i.
 func colour(i int) string { return "e" + strconv.Itoa(i%10) }
-
-// extent returns the range of the values that are finite.
-func extent(lists ...[]float64) (lo, hi float64) {
-	lo, hi = math.Inf(1), math.Inf(-1)
-	for _, l := range lists {
-		for _, v := range l {
-			if !math.IsNaN(v) && !math.IsInf(v, 0) {
-				lo, hi = min(lo, v), max(hi, v)
-			}
-		}
-	}
-	if lo > hi {
-		return 0, 1
-	}
-	return lo, hi
-}

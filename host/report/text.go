@@ -14,6 +14,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/report/numeral"
 	"github.com/gatedlearning/moe/internal/shown"
 )
 
@@ -179,7 +180,7 @@ func modules(m *fitted.Model) (lines []string) {
 			continue
 		}
 		line := fmt.Sprintf("Module in the file: %s, %s, sha256 %s.", shown.Name(a.Name),
-			plural(len(a.Module.Code), "byte"), a.Module.SHA256)
+			numeral.Plural(len(a.Module.Code), "byte"), a.Module.SHA256)
 		if !slices.Contains(lines, line) {
 			lines = append(lines, line)
 		}
@@ -202,8 +203,9 @@ func answer(m *fitted.Model) string {
 		noise += " of " + shown.Name(m.ScaledTarget())
 	}
 	return fmt.Sprintf("%s: %s over %s, %s, log-likelihood %s on %s%s (BIC %s, AIC %s; method %s).",
-		verdict, howMany(m), plural(m.D, "feature"), noise,
-		Likelihood(m.Fit.LogLikelihood), fittedRows(m), left, Likelihood(m.Fit.BIC), Likelihood(m.Fit.AIC),
+		verdict, howMany(m), numeral.Plural(m.D, "feature"), noise,
+		numeral.Likelihood(m.Fit.LogLikelihood), fittedRows(m), left, numeral.Likelihood(m.Fit.BIC),
+		numeral.Likelihood(m.Fit.AIC),
 		m.Fit.Method)
 }
 
@@ -226,17 +228,9 @@ func leftOut(m *fitted.Model) []string {
 	}
 	each := rows / float64(left.Parameters)
 	return []string{fmt.Sprintf("Leave-one-out: log-likelihood %s%s, lower by %s, with %s (%s rows each%s).",
-		Likelihood(left.LogLikelihood), by, Likelihood(left.Gap), plural(left.Parameters, "parameter"),
+		numeral.Likelihood(left.LogLikelihood), by, numeral.Likelihood(left.Gap),
+		numeral.Plural(left.Parameters, "parameter"),
 		strconv.FormatFloat(each, 'f', max(0, 1-int(each/100)), 64), some)}
-}
-
-// Likelihood is a log-likelihood, or a criterion made of one, with two decimals, or with the 17
-// digits that a float64 has where these would be more.
-func Likelihood(v float64) string {
-	if math.Abs(v) >= 1e15 {
-		return strconv.FormatFloat(v, 'g', 17, 64)
-	}
-	return strconv.FormatFloat(v, 'f', 2, 64)
 }
 
 // formula names the formula, and the scale of the target.
@@ -256,7 +250,7 @@ func shownNames(names []string) string {
 	for i, name := range names {
 		out[i] = shown.Name(name)
 	}
-	return listed(out)
+	return numeral.List(out)
 }
 
 // design says what the features are made of, where they are not columns.
@@ -290,7 +284,7 @@ func onScale(m *fitted.Model) []string {
 	line := fmt.Sprintf(
 		"Target: %s. Coefficients, sigma and the tests are of it; log-likelihood, BIC and AIC are of %s", h, y)
 	if v := m.Fit.LogLikelihoodTransformed; v != nil {
-		line += fmt.Sprintf(" (log-likelihood of %s: %s)", h, Likelihood(*v))
+		line += fmt.Sprintf(" (log-likelihood of %s: %s)", h, numeral.Likelihood(*v))
 	}
 	lines := []string{line + "."}
 	if m.TargetScale.Bounded() {
@@ -307,15 +301,16 @@ func onScale(m *fitted.Model) []string {
 // which loss.
 func descent(d *fitted.Descent) string {
 	loss := map[string]string{"l2": "l2, the mean squared error,", "l4": "L4"}[d.Loss]
-	made := fmt.Sprintf("%s, %d mini-batches", plural(d.Epochs, "epoch"), d.Steps)
+	made := fmt.Sprintf("%s, %d mini-batches", numeral.Plural(d.Epochs, "epoch"), d.Steps)
 	if d.Made < d.Steps {
-		made = fmt.Sprintf("%d of %d mini-batches, %s", d.Made, d.Steps, plural(d.Epochs, "epoch"))
+		made = fmt.Sprintf("%d of %d mini-batches, %s", d.Made, d.Steps, numeral.Plural(d.Epochs, "epoch"))
 	}
 	value := "not finite"
 	if d.Value != nil {
-		value = significant(*d.Value)
+		value = numeral.Significant(*d.Value)
 	}
-	line := fmt.Sprintf("Descent: %s of %s each, by %s, step size %v (%s)", made, plural(d.Batch, "row"), d.Optimiser,
+	line := fmt.Sprintf("Descent: %s of %s each, by %s, step size %v (%s)", made, numeral.Plural(d.Batch, "row"),
+		d.Optimiser,
 		d.StepSize, d.Schedule)
 	if d.Ridge != nil { // L4
 		line += fmt.Sprintf(", mu %v, lambda %v, ridge %v, radius of the gate %v", d.Mu, d.Lambda, *d.Ridge, d.Radius)
@@ -323,19 +318,12 @@ func descent(d *fitted.Descent) string {
 	return fmt.Sprintf("%s; over all rows %s is %s.", line, loss, value)
 }
 
-func plural(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
-}
-
 // experts is the table of proportions, noise and regressors: a column for
 // every expert.
 func experts(m *fitted.Model, most int) [][]string {
 	s := shownErrors(m)
 	table := [][]string{beside("Experts", numbers(m.K), blanks(m.K, s))}
-	table = append(table, beside("proportion", each(m.Proportions, significant), blanks(m.K, s)))
+	table = append(table, beside("proportion", each(m.Proportions, numeral.Significant), blanks(m.K, s)))
 	if m.Leaves != nil {
 		names := make([]string, m.K)
 		for i := range names {
@@ -345,7 +333,8 @@ func experts(m *fitted.Model, most int) [][]string {
 	}
 	for _, own := range noises(m, s) {
 		if len(own.values) > 1 {
-			table = append(table, beside(own.name, each(own.values, significant), noiseErrors(m.K, own.errors, s)))
+			table = append(table, beside(own.name, each(own.values, numeral.Significant),
+				noiseErrors(m.K, own.errors, s)))
 		}
 	}
 	table = append(table, coefficients(m, m.Regressors, knownErrors(m).Regressors, s.Regressors, most)...)
@@ -359,7 +348,7 @@ func experts(m *fitted.Model, most int) [][]string {
 		}
 		table = append(table, withErrors("offset", o.Offset, se.Offset))
 		if se.Scale == nil {
-			table = append(table, beside("scale", each(o.Scale, fixed), blanks(m.K, s)))
+			table = append(table, beside("scale", each(o.Scale, numeral.Fixed), blanks(m.K, s)))
 		} else {
 			table = append(table, withErrors("scale", o.Scale, se.Scale))
 		}
@@ -374,11 +363,11 @@ func output(m *fitted.Model) string {
 	if o == nil || len(o.Offset) == m.K && m.K > 1 {
 		return ""
 	}
-	offset, scale := fixed(o.Offset[0]), fixed(o.Scale[0])
+	offset, scale := numeral.Fixed(o.Offset[0]), numeral.Fixed(o.Scale[0])
 	if se := shownErrors(m).OutputScale; se != nil {
-		offset = estimate(o.Offset[0], se.Offset[0])
+		offset = numeral.Estimate(o.Offset[0], se.Offset[0])
 		if se.Scale != nil {
-			scale = estimate(o.Scale[0], se.Scale[0])
+			scale = numeral.Estimate(o.Scale[0], se.Scale[0])
 		}
 	}
 	return fmt.Sprintf("Output: the experts' means are c + s*%s with c = %s and s = %s.", m.Activation.Name, offset,
@@ -412,7 +401,7 @@ func coefficients(m *fitted.Model, matrix, errors, shownErrors [][]float64, most
 			by = "size"
 		}
 		table = append(table, []string{fmt.Sprintf("… %s more in the model file, of smaller %s",
-			plural(more, "feature"), by)})
+			numeral.Plural(more, "feature"), by)})
 	}
 	return table
 }
@@ -493,7 +482,8 @@ func survey(s *fitted.Survey) string {
 		unseen = fmt.Sprintf("another start would see a new one with a probability of about %.2g", s.Unseen)
 	}
 	return fmt.Sprintf("Survey of all rows: %s of %s and %s saw %s, the best %s; %s.",
-		plural(s.Starts, "start"), plural(len(s.Kinds), "kind"), plural(s.Moves, "move"), optima, plural(s.Met, "time"),
+		numeral.Plural(s.Starts, "start"), numeral.Plural(len(s.Kinds), "kind"), numeral.Plural(s.Moves, "move"),
+		optima, numeral.Plural(s.Met, "time"),
 		unseen)
 }
 
@@ -502,10 +492,8 @@ func likelihood(s fitted.Start) string {
 	if math.IsNaN(s.LogLikelihood) {
 		return s.Status
 	}
-	return hundredths(s.LogLikelihood)
+	return numeral.Hundredths(s.LogLikelihood)
 }
-
-func hundredths(v float64) string { return strconv.FormatFloat(v, 'f', 2, 64) }
 
 // selection compares the numbers of experts that were fitted; less is better in
 // all columns but the first and the likelihood.
@@ -557,8 +545,8 @@ func descriptions(m *fitted.Model) (table [][]string, reasons []string) {
 			numbers[0] = strconv.Itoa(d.Parameters)
 		}
 		if d.HeldOut != nil && d.Below != nil && d.StandardError != nil {
-			numbers[1], numbers[2] = hundredths(*d.HeldOut), hundredths(*d.Below)
-			numbers[3] = hundredths(*d.StandardError)
+			numbers[1], numbers[2] = numeral.Hundredths(*d.HeldOut), numeral.Hundredths(*d.Below)
+			numbers[3] = numeral.Hundredths(*d.StandardError)
 		}
 		switch {
 		case d.Chosen:
@@ -578,11 +566,19 @@ func descriptions(m *fitted.Model) (table [][]string, reasons []string) {
 	return table, reasons
 }
 
+// comparedDescriptions is the table of the descriptions that were compared by rows that were left out, with which was
+// chosen, and why some were not fitted, in sentences.
+func comparedDescriptions(m *fitted.Model) (table [][]string, says []string) {
+	table, reasons := descriptions(m)
+	return table, append([]string{ofDescriptions(m.Fit.Descriptions)}, reasons...)
+}
+
 // plausible says which numbers of experts the data leave; "" of fits of one.
 func plausible(m *fitted.Model) string {
 	var parts []string
 	if b := m.Fit.AtLeast; b != nil {
-		parts = append(parts, fmt.Sprintf("at least %s, with %.0f%% confidence", plural(b.K, "expert"), 100*b.Level))
+		parts = append(parts, fmt.Sprintf("at least %s, with %.0f%% confidence", numeral.Plural(b.K, "expert"),
+			100*b.Level))
 	}
 	if ks := m.Fit.KSet; len(ks) == 1 {
 		parts = append(parts, fmt.Sprintf("the data leave k = %d alone", ks[0]))
@@ -626,7 +622,8 @@ var criteria = []string{"log-likelihood", "AIC", "BIC", "ICL", "converged", ""}
 
 // compared is what is told of a candidate beside the others, and a remark.
 func compared(c fitted.Candidate, remark string) []string {
-	return []string{hundredths(c.LogLikelihood), hundredths(c.AIC), hundredths(c.BIC), hundredths(c.ICL),
+	return []string{numeral.Hundredths(c.LogLikelihood), numeral.Hundredths(c.AIC), numeral.Hundredths(c.BIC),
+		numeral.Hundredths(c.ICL),
 		yesNo(c.Converged), remark}
 }
 
@@ -697,19 +694,4 @@ func each(values []float64, format func(float64) string) []string {
 		out[i] = format(v)
 	}
 	return out
-}
-
-func significant(v float64) string { return strconv.FormatFloat(v, 'g', 4, 64) }
-
-// fixed shows a coefficient with four places, or in scientific notation where
-// that would not fit a column.
-func fixed(v float64) string {
-	if v >= 1e6 || v <= -1e6 {
-		return strconv.FormatFloat(v, 'e', 3, 64)
-	}
-	s := strconv.FormatFloat(v, 'f', 4, 64)
-	if s == "-0.0000" {
-		return "0.0000"
-	}
-	return s
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/host/report/numeral"
 )
 
 // Activations names those of a mixture: act, or leaves where the experts have several, as
@@ -31,7 +32,7 @@ func howMany(m *fitted.Model) string {
 	if m.Leaves == nil {
 		what = m.Activation.String() + " expert"
 	}
-	out := plural(m.K, what)
+	out := numeral.Plural(m.K, what)
 	if m.Hierarchy != "" {
 		out += " in the tree " + m.Hierarchy
 	}
@@ -47,7 +48,7 @@ func zero(m *fitted.Model) string {
 		return ""
 	}
 	return fmt.Sprintf("Zero expert: a proportion of %s, and a target of 0 whatever the features.",
-		significant(m.ZeroProportion()))
+		numeral.Significant(m.ZeroProportion()))
 }
 
 // activationOf is that of expert i.
@@ -164,7 +165,7 @@ func toHundredths(v float64) float64 {
 // drawnTree is the tree for a terminal.
 func drawnTree(m *fitted.Model) (lines []string) {
 	for _, l := range treeLines(m) {
-		lines = append(lines, fmt.Sprintf("%s%s %s", l.before, percent(l.share), l.text+l.toward))
+		lines = append(lines, fmt.Sprintf("%s%s %s", l.before, numeral.Percent(l.share), l.text+l.toward))
 	}
 	if lines != nil {
 		lines = append([]string{"", "Tree (shares of the rows; the direction in which a branch gains on the last of " +
@@ -218,7 +219,7 @@ func treePicture(m *fitted.Model, lines []treeLine) template.HTML {
 			n(x(l.depth)), n(y(parent[l.depth])+5), n(y(i)), n(x(l.depth+1)-5), n(thick))
 		fmt.Fprintf(&b, `<circle cx="%s" cy="%s" r="5" class="%s"/>`, n(x(l.depth+1)), n(y(i)), class)
 		fmt.Fprintf(&b, `<text x="%s" y="%s" class="label">%s %s</text>`, n(x(l.depth+1)+12), n(y(i)+4),
-			percent(l.share), template.HTMLEscapeString(l.text))
+			numeral.Percent(l.share), template.HTMLEscapeString(l.text))
 		parent[l.depth+1] = i
 	}
 	b.WriteString("</svg>")

@@ -3,13 +3,12 @@ package report
 import (
 	"fmt"
 	"maps"
-	"math"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/mixture"
+	"github.com/gatedlearning/moe/host/report/numeral"
 	"github.com/gatedlearning/moe/internal/shown"
 )
 
@@ -40,7 +39,7 @@ func uncertainty(m *fitted.Model, s *fitted.StandardErrors) string {
 // dependence is the line on the standard errors for rows that follow each other.
 func dependence(m *fitted.Model) string {
 	line := fmt.Sprintf("Standard errors with dependence of rows: the sandwich by the Bartlett kernel, bandwidth %s "+
-		"(Newey and West 1987, Andrews 1991)", plural(m.HAC.Bandwidth, "row"))
+		"(Newey and West 1987, Andrews 1991)", numeral.Plural(m.HAC.Bandwidth, "row"))
 	if c := m.HAC.CriticalValue; c > 0 {
 		line += fmt.Sprintf("; a 95 %% interval is %.3g of them to either side", c)
 	}
@@ -74,10 +73,11 @@ func sharedNoise(m *fitted.Model, s *fitted.StandardErrors) string {
 		return ""
 	}
 	if len(s.SigmaCorrected) == 1 {
-		line += "; corrected for degrees of freedom " + significant(s.SigmaCorrected[0])
+		line += "; corrected for degrees of freedom " + numeral.Significant(s.SigmaCorrected[0])
 	}
 	if len(s.SigmaInterval) == 1 {
-		line += fmt.Sprintf(", %s to %s", significant(s.SigmaInterval[0][0]), significant(s.SigmaInterval[0][1]))
+		line += fmt.Sprintf(", %s to %s", numeral.Significant(s.SigmaInterval[0][0]),
+			numeral.Significant(s.SigmaInterval[0][1]))
 	}
 	return " " + line + "."
 }
@@ -91,9 +91,9 @@ func sharedOwn(m *fitted.Model, s *fitted.StandardErrors) string {
 		if len(own.values) > 1 {
 			return ""
 		}
-		word := own.name + " " + significant(own.values[0])
+		word := own.name + " " + numeral.Significant(own.values[0])
 		if len(own.errors) == 1 && own.errors[0] > 0 {
-			word += " ± " + twoDigits(own.errors[0])
+			word += " ± " + numeral.TwoDigits(own.errors[0])
 		}
 		estimated = estimated || len(own.errors) == 1
 		words = append(words, word)
@@ -132,7 +132,7 @@ func noiseWords(m *fitted.Model) (words []string) {
 	}
 	for _, own := range noises(m, &fitted.StandardErrors{}) {
 		if len(own.values) == 1 {
-			words = append(words, own.name+" "+significant(own.values[0]))
+			words = append(words, own.name+" "+numeral.Significant(own.values[0]))
 		} else {
 			words = append(words, own.name+" per expert")
 		}
@@ -175,59 +175,13 @@ func withErrors(name string, values, errors []float64) []string {
 	row := []string{name}
 	for i, v := range values {
 		if len(errors) == 0 {
-			row = append(row, fixed(v))
+			row = append(row, numeral.Fixed(v))
 		} else {
-			value, se := byError(v, errors[i])
+			value, se := numeral.ByError(v, errors[i])
 			row = append(row, value, se)
 		}
 	}
 	return row
-}
-
-// estimate is a number with its standard error, as in "0.0324 ± 0.0112".
-func estimate(v, se float64) string {
-	value, plusMinus := byError(v, se)
-	return strings.TrimSpace(value + " " + plusMinus)
-}
-
-// byError shows a number to the second digit of its standard error, or to the unit where that is larger, as in
-// 16917 ± 319 and -0.00030 ± 0.00011. A standard error of 0 is that of a parameter that was held, and
-// not shown; one that is NaN, of a parameter without a finite optimum, is a dash.
-func byError(v, se float64) (value, plusMinus string) {
-	const mostDecimals, mostDigits, large = 8, 12, 1e6
-	switch {
-	case se == 0:
-		return fixed(v), ""
-	case math.IsNaN(se) || math.IsInf(se, 0):
-		return fourDigits(v), "–"
-	}
-	size := exponent(se, 1)
-	if decimals := max(0, 1-size); decimals <= mostDecimals && math.Abs(v) < large && se < large {
-		value = strconv.FormatFloat(v, 'f', decimals, 64)
-		if strings.Trim(value, "-0.") == "" {
-			value = strings.TrimPrefix(value, "-")
-		}
-		return value, "± " + strconv.FormatFloat(se, 'f', decimals, 64)
-	}
-	digits := min(max(1, exponent(v, mostDigits)-size+1), mostDigits)
-	return strconv.FormatFloat(v, 'e', digits, 64), "± " + strconv.FormatFloat(se, 'e', 1, 64)
-}
-
-// fourDigits shows a number whose digits mean little, as a coefficient's on its way to infinity: four of them, or all
-// before the point.
-func fourDigits(v float64) string {
-	size := exponent(v, 3)
-	if size < 0 || size >= 6 {
-		return fixed(v)
-	}
-	return strconv.FormatFloat(v, 'f', max(0, 3-size), 64)
-}
-
-// exponent is the decimal exponent of a number that has been rounded to so many digits after the first.
-func exponent(v float64, digits int) int {
-	_, e, _ := strings.Cut(strconv.FormatFloat(v, 'e', digits, 64), "e")
-	n, _ := strconv.Atoi(e)
-	return n
 }
 
 // blanks are n empty cells where there are standard errors.
@@ -243,7 +197,7 @@ func noiseErrors(k int, errors fitted.Sigma, s *fitted.StandardErrors) []string 
 	if errors == nil {
 		return blanks(k, s)
 	}
-	return each(errors, plusMinus)
+	return each(errors, numeral.PlusMinus)
 }
 
 // column returns column j of a matrix given by its rows.
@@ -253,25 +207,4 @@ func column(matrix [][]float64, j int) []float64 {
 		out[i] = row[j]
 	}
 	return out
-}
-
-// plusMinus shows a standard error; nothing for a parameter that was held at 0, a dash
-// for one without a finite optimum.
-func plusMinus(se float64) string {
-	switch {
-	case se == 0:
-		return ""
-	case math.IsNaN(se):
-		return "–"
-	}
-	return "± " + twoDigits(se)
-}
-
-// twoDigits shows a standard error with two digits, and with all digits before
-// the point where those are more.
-func twoDigits(v float64) string {
-	if v >= 99.5 && v < 1e6 {
-		return strconv.FormatFloat(v, 'f', 0, 64)
-	}
-	return strconv.FormatFloat(v, 'g', 2, 64)
 }
