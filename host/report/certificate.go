@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"strconv"
-	"strings"
 
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/infer"
@@ -12,9 +11,9 @@ import (
 	"github.com/gatedlearning/moe/internal/shown"
 )
 
-// verdicts are the certificate's two answers, each a sentence, and a third with a bound of what other mixtures gain
+// Verdicts are the certificate's two answers, each a sentence, and a third with a bound of what other mixtures gain
 // where there is one; none without a certificate.
-func verdicts(c *fitted.Certificate) []string {
+func Verdicts(c *fitted.Certificate) []string {
 	if c == nil {
 		return nil
 	}
@@ -72,8 +71,8 @@ func found(c *fitted.Certificate, cause, try string) string {
 	return reason
 }
 
-// tests is the table of the certificate's tests of the model.
-func tests(c *fitted.Certificate) [][]string {
+// Tests is the table of the certificate's tests of the model.
+func Tests(c *fitted.Certificate) [][]string {
 	table := [][]string{{"Certificate", "chi-squared", "df", "p", "", "verdict"}}
 	bound := fmt.Sprintf("(suspect below %.2g)", infer.Level/float64(len(c.Tests)))
 	for _, t := range c.Tests {
@@ -83,32 +82,4 @@ func tests(c *fitted.Certificate) [][]string {
 		})
 	}
 	return table
-}
-
-// badges show the verdicts beside the answer of a page.
-func badges(c *fitted.Certificate) (out []map[string]string) {
-	if c == nil {
-		return nil
-	}
-	for _, v := range [][2]string{{"optimum", c.Optimum}, {"model", c.Model}} {
-		class := "good"
-		if v[1] == infer.Suspect {
-			class = "bad"
-		}
-		out = append(out, map[string]string{"Class": class, "Text": v[0] + " " + v[1]})
-	}
-	return out
-}
-
-// certificateSections shows the verdicts, what their tests mean, and the tests; none
-// where there is no certificate.
-func certificateSections(c *fitted.Certificate, meaning string) []section {
-	if c == nil {
-		return nil
-	}
-	s := section{Title: "Certificate", Reading: strings.Join(verdicts(c), " ") + " " + meaning}
-	if len(c.Tests) > 0 {
-		s.Tables = []table{asTable(tests(c))}
-	}
-	return []section{s}
 }

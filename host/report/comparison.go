@@ -94,7 +94,7 @@ func besideEachOther(c *fitted.Comparison, a, b *fitted.Model, i, l int, gates f
 		if i < 0 || m.RegressorIntercepts == nil {
 			return "", ""
 		}
-		return oneOf(m.RegressorIntercepts[i], knownErrors(m).RegressorIntercepts, i)
+		return oneOf(m.RegressorIntercepts[i], KnownErrors(m).RegressorIntercepts, i)
 	}
 	va, ea := intercept(a, i)
 	vb, eb := intercept(b, l)
@@ -142,7 +142,7 @@ func coefficientOf(m *fitted.Model, i int, name string) (value, se string) {
 		return "", ""
 	}
 	var errors []float64
-	if known := knownErrors(m).Regressors; known != nil {
+	if known := KnownErrors(m).Regressors; known != nil {
 		errors = known[i]
 	}
 	return oneOf(m.Regressors[i][j], errors, j)

@@ -16,21 +16,21 @@ import (
 func Network(w io.Writer, n *fitted.Network) error {
 	out := bufio.NewWriter(w)
 	f := n.Fit
-	fmt.Fprintln(out, networkAnswer(n))
-	for _, line := range []string{networkTruth(f), ofTensors(n)} {
+	fmt.Fprintln(out, NetworkAnswer(n))
+	for _, line := range []string{NetworkTruth(f), OfTensors(n)} {
 		if line != "" {
 			fmt.Fprintln(out, line)
 		}
 	}
-	for _, line := range verdicts(f.Certificate) {
+	for _, line := range Verdicts(f.Certificate) {
 		fmt.Fprintln(out, line)
 	}
-	writeTable(out, units(n))
+	writeTable(out, Units(n))
 	if len(f.Starts) > 0 {
-		writeTable(out, networkStarts(f))
+		writeTable(out, NetworkStarts(f))
 	}
 	if c := f.Certificate; c != nil && len(c.Tests) > 0 {
-		writeTable(out, tests(c))
+		writeTable(out, Tests(c))
 	}
 	for i, note := range f.Notes {
 		if i == 0 {
@@ -41,8 +41,8 @@ func Network(w io.Writer, n *fitted.Network) error {
 	return out.Flush()
 }
 
-// networkAnswer is the fit in one line.
-func networkAnswer(n *fitted.Network) string {
+// NetworkAnswer is the fit in one line.
+func NetworkAnswer(n *fitted.Network) string {
 	f := n.Fit
 	answer := "Converged"
 	switch {
@@ -57,8 +57,8 @@ func networkAnswer(n *fitted.Network) string {
 		numeral.Plural(f.N, "row"), f.Output)
 }
 
-// networkTruth says how far the fit is from known weights; "" where there are none.
-func networkTruth(f *fitted.NetworkFit) string {
+// NetworkTruth says how far the fit is from known weights; "" where there are none.
+func NetworkTruth(f *fitted.NetworkFit) string {
 	if f.Truth == nil {
 		return ""
 	}
@@ -66,8 +66,8 @@ func networkTruth(f *fitted.NetworkFit) string {
 		f.Truth.RelativeError, f.Truth.OutputError, f.Truth.EReg)
 }
 
-// ofTensors says what the tensors were; "" where there were none.
-func ofTensors(n *fitted.Network) string {
+// OfTensors says what the tensors were; "" where there were none.
+func OfTensors(n *fitted.Network) string {
 	t := n.Fit.Tensors
 	if t == nil {
 		return ""
@@ -84,8 +84,8 @@ func ofTensors(n *fitted.Network) string {
 	return out.String()
 }
 
-// units is a table with a column for every unit.
-func units(n *fitted.Network) [][]string {
+// Units is a table with a column for every unit.
+func Units(n *fitted.Network) [][]string {
 	head := []string{""}
 	v := []string{"v"}
 	for i := range n.K {
@@ -94,7 +94,7 @@ func units(n *fitted.Network) [][]string {
 	}
 	out := [][]string{head, v}
 	for j, name := range n.Features {
-		if j == maxFeatures {
+		if j == MaxFeatures {
 			out = append(out, []string{"…"})
 			break
 		}
@@ -107,7 +107,8 @@ func units(n *fitted.Network) [][]string {
 	return out
 }
 
-func networkStarts(f *fitted.NetworkFit) [][]string {
+// NetworkStarts shows where every start ended.
+func NetworkStarts(f *fitted.NetworkFit) [][]string {
 	out := [][]string{{"start", "loss", "after descent", "rate", "at the end", "status", "agrees"}}
 	for _, s := range f.Starts {
 		agrees := ""

@@ -15,6 +15,32 @@ import (
 	"github.com/gatedlearning/moe/internal/shown"
 )
 
+// Doubts are the verdicts and warnings of a fit, a line each, and the table of the other optima near it, nil where
+// there is none.
+func Doubts(m *fitted.Model) (lines []string, arranged [][]string) {
+	lines = slices.Concat(shortVerdicts(&m.Fit), leftOut(m))
+	for _, warning := range m.Fit.Weighed() {
+		lines = append(lines, "Warning: "+warning+".")
+	}
+	lines = append(lines, separation(m)...)
+	if against := AgainstTruth(m); against != "" {
+		lines = append(lines, against)
+	}
+	if m.Arrangements != nil {
+		line, rows := arrangements(m.Arrangements)
+		lines, arranged = append(lines, line), rows
+	}
+	return lines, arranged
+}
+
+// ChosenBy is what chose the number of experts.
+func ChosenBy(m *fitted.Model) string {
+	if m.Fit.ChosenBy == "set" {
+		return "The least of those that the data leave"
+	}
+	return choiceOf(m).name
+}
+
 const (
 	// screenFeatures is the number of features up to which a screen shows all of them.
 	screenFeatures = 12
@@ -34,7 +60,7 @@ func Screen(w io.Writer, m *fitted.Model, file string, all bool) error {
 	if line := chosen(m); line != "" {
 		fmt.Fprintln(out, line)
 	}
-	if line := plausible(m); line != "" {
+	if line := Plausible(m); line != "" {
 		fmt.Fprintln(out, line)
 	}
 	for _, line := range slices.Concat(shortVerdicts(&m.Fit), leftOut(m)) {
@@ -117,7 +143,7 @@ func chosen(m *fitted.Model) string {
 		return ofDescriptions(m.Fit.Descriptions)
 	case len(list) == 0:
 		return ""
-	case isGrown(m):
+	case IsGrown(m):
 		return fmt.Sprintf("Grown by BIC: the tree %s is the best of %d.", m.Params().Hierarchy(), len(list))
 	}
 	near := slices.Clone(list)
@@ -242,7 +268,7 @@ const (
 func Explain(w io.Writer, m *fitted.Model, parts ...Part) error {
 	out := bufio.NewWriter(w)
 	wants := func(p Part) bool { return len(parts) == 0 || slices.Contains(parts, p) }
-	fmt.Fprintln(out, answer(m))
+	fmt.Fprintln(out, Answer(m))
 	for _, line := range modules(m) {
 		fmt.Fprintln(out, line)
 	}
@@ -255,11 +281,11 @@ func Explain(w io.Writer, m *fitted.Model, parts ...Part) error {
 	}
 	if c := m.Fit.Certificate; wants(PartCertificate) && c != nil {
 		fmt.Fprintln(out)
-		for _, line := range verdicts(c) {
+		for _, line := range Verdicts(c) {
 			fmt.Fprintln(out, line)
 		}
 		if len(c.Tests) > 0 {
-			writeTable(out, tests(c))
+			writeTable(out, Tests(c))
 		}
 	} else if wants(PartCertificate) {
 		fmt.Fprintln(out, "\nThere is no certificate; the notes say why.")
@@ -307,7 +333,7 @@ func OutputsScreen(w io.Writer, v *fitted.Vector, file string, all bool) error {
 // ExplainOutputs is [Explain] of several targets.
 func ExplainOutputs(w io.Writer, v *fitted.Vector, parts ...Part) error {
 	if v.SharedGate != nil && v.SharedGate.Fit != nil {
-		return Explain(w, together(v), parts...)
+		return Explain(w, Together(v), parts...)
 	}
 	return eachOutput(w, v, func(m *fitted.Model) error { return Explain(w, m, parts...) })
 }

@@ -37,8 +37,8 @@ func separation(m *fitted.Model) []string {
 	return lines
 }
 
-// separates says in one line that the gate separates rows, and of which experts.
-func separates(m *fitted.Model) string {
+// Separated says in one line that the gate separates rows, and of which experts.
+func Separated(m *fitted.Model) string {
 	var between []string
 	for _, s := range m.Fit.Separation {
 		between = append(between, rowsOf(m, s)+numbersOf(m, s.Above)+" from "+strings.TrimPrefix(numbersOf(m, s.Below),

@@ -1,4 +1,4 @@
-// Package report shows a fitted model to people.
+// Package report says what there is to say of a fitted model, in sentences, tables and as text for a terminal.
 package report
 
 import (
@@ -18,9 +18,9 @@ import (
 	"github.com/gatedlearning/moe/internal/shown"
 )
 
-// maxFeatures is the number of features whose coefficients a report shows; the
+// MaxFeatures is the number of features whose coefficients a report shows; the
 // model file has them all.
-const maxFeatures = 40
+const MaxFeatures = 40
 
 // Text writes all of a fitted model for a terminal: the answer in one line, then a
 // column for every expert and for every gate, the starts, and the notes. Of more than
@@ -29,7 +29,7 @@ const maxFeatures = 40
 func Text(w io.Writer, m *fitted.Model, all bool) error {
 	out := bufio.NewWriter(w)
 	writeAnswer(out, m)
-	for _, line := range slices.Concat(verdicts(m.Fit.Certificate), leftOut(m)) {
+	for _, line := range slices.Concat(Verdicts(m.Fit.Certificate), leftOut(m)) {
 		fmt.Fprintln(out, line)
 	}
 	for _, warning := range m.Fit.Warnings {
@@ -38,7 +38,7 @@ func Text(w io.Writer, m *fitted.Model, all bool) error {
 	if m.Approximation != nil {
 		fmt.Fprintln(out, approximation(m))
 	}
-	writeEstimates(out, m.ForNewRows(), design(m), maxFeatures, all)
+	writeEstimates(out, m.ForNewRows(), design(m), MaxFeatures, all)
 	for _, line := range separation(m) {
 		fmt.Fprintln(out, shown.Line(line))
 	}
@@ -47,7 +47,7 @@ func Text(w io.Writer, m *fitted.Model, all bool) error {
 		writeTable(out, path)
 	}
 	if c := m.Fit.Certificate; c != nil && len(c.Tests) > 0 {
-		writeTable(out, tests(c))
+		writeTable(out, Tests(c))
 	}
 	writeArrangements(out, m.Arrangements)
 	writeNotes(out, m.Fit.Notes)
@@ -56,8 +56,8 @@ func Text(w io.Writer, m *fitted.Model, all bool) error {
 
 // writeAnswer writes what was fitted and how well.
 func writeAnswer(out io.Writer, m *fitted.Model) {
-	fmt.Fprintln(out, answer(m))
-	if against := againstTruth(m); against != "" {
+	fmt.Fprintln(out, Answer(m))
+	if against := AgainstTruth(m); against != "" {
 		fmt.Fprintln(out, against)
 	}
 	if d := m.Fit.Descent; d != nil {
@@ -80,7 +80,7 @@ func writeEstimates(out io.Writer, m *fitted.Model, design []string, most int, a
 	for _, line := range slices.Concat(design, drawnTree(m)) {
 		fmt.Fprintln(out, line)
 	}
-	for _, line := range []string{output(m), zero(m)} {
+	for _, line := range []string{Output(m), Zero(m)} {
 		if line != "" {
 			fmt.Fprintln(out, line)
 		}
@@ -93,13 +93,13 @@ func writeCoefficients(out io.Writer, m *fitted.Model, most int, all bool) {
 	if all {
 		most = m.D
 	}
-	writeTable(out, experts(m, most))
+	writeTable(out, Experts(m, most))
 	if m.Classes() > 1 {
-		writeTable(out, gates(m, most))
+		writeTable(out, Gates(m, most))
 	}
 	if m.HAC != nil {
-		fmt.Fprintf(out, "\n%s\n", dependence(m))
-		for _, table := range dependentErrors(m, most) {
+		fmt.Fprintf(out, "\n%s\n", Dependence(m))
+		for _, table := range DependentErrors(m, most) {
 			writeTable(out, table)
 		}
 	}
@@ -118,16 +118,16 @@ func writeStarts(out io.Writer, m *fitted.Model) {
 		}
 	}
 	switch {
-	case isGrown(m):
-		writeTable(out, growth(m))
+	case IsGrown(m):
+		writeTable(out, Growth(m))
 	case len(m.Fit.Selection) > 0:
-		writeTable(out, selection(m))
-		if line := plausible(m); line != "" {
+		writeTable(out, Selection(m))
+		if line := Plausible(m); line != "" {
 			fmt.Fprintln(out, line)
 		}
 	}
 	if len(m.Fit.Starts) > 0 {
-		writeTable(out, starts(m))
+		writeTable(out, Starts(m))
 	}
 	if s := m.Fit.Survey; s != nil {
 		fmt.Fprintln(out, survey(s))
@@ -188,8 +188,8 @@ func modules(m *fitted.Model) (lines []string) {
 	return lines
 }
 
-// answer is the first line: did it work, what was found, how good is it.
-func answer(m *fitted.Model) string {
+// Answer is the first line: did it work, what was found, how good is it.
+func Answer(m *fitted.Model) string {
 	verdict := "Converged"
 	if !m.Fit.Converged {
 		verdict = "Not converged (" + m.Fit.Status + ")"
@@ -203,8 +203,8 @@ func answer(m *fitted.Model) string {
 		noise += " of " + shown.Name(m.ScaledTarget())
 	}
 	return fmt.Sprintf("%s: %s over %s, %s, log-likelihood %s on %s%s (BIC %s, AIC %s; method %s).",
-		verdict, howMany(m), numeral.Plural(m.D, "feature"), noise,
-		numeral.Likelihood(m.Fit.LogLikelihood), fittedRows(m), left, numeral.Likelihood(m.Fit.BIC),
+		verdict, HowMany(m), numeral.Plural(m.D, "feature"), noise,
+		numeral.Likelihood(m.Fit.LogLikelihood), FittedRows(m), left, numeral.Likelihood(m.Fit.BIC),
 		numeral.Likelihood(m.Fit.AIC),
 		m.Fit.Method)
 }
@@ -318,9 +318,9 @@ func descent(d *fitted.Descent) string {
 	return fmt.Sprintf("%s; over all rows %s is %s.", line, loss, value)
 }
 
-// experts is the table of proportions, noise and regressors: a column for
+// Experts is the table of proportions, noise and regressors: a column for
 // every expert.
-func experts(m *fitted.Model, most int) [][]string {
+func Experts(m *fitted.Model, most int) [][]string {
 	s := shownErrors(m)
 	table := [][]string{beside("Experts", numbers(m.K), blanks(m.K, s))}
 	table = append(table, beside("proportion", each(m.Proportions, numeral.Significant), blanks(m.K, s)))
@@ -337,7 +337,7 @@ func experts(m *fitted.Model, most int) [][]string {
 				noiseErrors(m.K, own.errors, s)))
 		}
 	}
-	table = append(table, coefficients(m, m.Regressors, knownErrors(m).Regressors, s.Regressors, most)...)
+	table = append(table, coefficients(m, m.Regressors, KnownErrors(m).Regressors, s.Regressors, most)...)
 	if m.RegressorIntercepts != nil {
 		table = append(table, withErrors("intercept", m.RegressorIntercepts, s.RegressorIntercepts))
 	}
@@ -356,9 +356,9 @@ func experts(m *fitted.Model, most int) [][]string {
 	return table
 }
 
-// output says what all experts make of g, where their means are c + s·g; those that have
+// Output says what all experts make of g, where their means are c + s·g; those that have
 // each their own have them in the table.
-func output(m *fitted.Model) string {
+func Output(m *fitted.Model) string {
 	o := m.OutputScale
 	if o == nil || len(o.Offset) == m.K && m.K > 1 {
 		return ""
@@ -374,12 +374,12 @@ func output(m *fitted.Model) string {
 		scale)
 }
 
-// gates is the table of the gate: a column for every expert but the last,
+// Gates is the table of the gate: a column for every expert but the last,
 // whose gate is 0, and for every one beside a zero expert; under a tree, for every branch but the last of its gate.
-func gates(m *fitted.Model, most int) [][]string {
+func Gates(m *fitted.Model, most int) [][]string {
 	s := shownErrors(m)
 	table := [][]string{beside(gateTitle(m), branchLabels(m), blanks(len(m.Gating), s))}
-	table = append(table, coefficients(m, m.Gating, knownErrors(m).Gating, s.Gating, most)...)
+	table = append(table, coefficients(m, m.Gating, KnownErrors(m).Gating, s.Gating, most)...)
 	if m.GatingIntercepts != nil {
 		table = append(table, withErrors("intercept", m.GatingIntercepts, s.GatingIntercepts))
 	}
@@ -391,7 +391,7 @@ func gates(m *fitted.Model, most int) [][]string {
 // of at most so many features.
 func coefficients(m *fitted.Model, matrix, errors, shownErrors [][]float64, most int) [][]string {
 	var table [][]string
-	features, more := shownFeatures(m, matrix, errors, most)
+	features, more := ShownFeatures(m, matrix, errors, most)
 	for _, j := range features {
 		table = append(table, withErrors(shown.Name(m.Features[j]), column(matrix, j), column(shownErrors, j)))
 	}
@@ -406,13 +406,13 @@ func coefficients(m *fitted.Model, matrix, errors, shownErrors [][]float64, most
 	return table
 }
 
-// shownFeatures are the features that a table shows, at most so many, and the number
+// ShownFeatures are the features that a table shows, at most so many, and the number
 // of those that it does not. Where it does not show all, it shows those of the largest
 // |t|, a coefficient over its standard error, the largest first; without standard
 // errors those of the largest coefficients. A coefficient that has none beside others
 // that do, as in a gate that separates, counts as 0.
-func shownFeatures(m *fitted.Model, matrix, errors [][]float64, most int) (features []int, more int) {
-	features = seenFeatures(m, matrix)
+func ShownFeatures(m *fitted.Model, matrix, errors [][]float64, most int) (features []int, more int) {
+	features = SeenFeatures(m, matrix)
 	if len(features) <= most {
 		return features, 0
 	}
@@ -432,9 +432,9 @@ func shownFeatures(m *fitted.Model, matrix, errors [][]float64, most int) (featu
 	return features[:most], len(features) - most
 }
 
-// seenFeatures are those of which a matrix has coefficients: in a model with a formula
+// SeenFeatures are those of which a matrix has coefficients: in a model with a formula
 // the terms of the other side of the bar are 0.
-func seenFeatures(m *fitted.Model, matrix [][]float64) (seen []int) {
+func SeenFeatures(m *fitted.Model, matrix [][]float64) (seen []int) {
 	for j := range m.D {
 		if m.Design == nil || used(matrix, j) {
 			seen = append(seen, j)
@@ -448,9 +448,9 @@ func used(matrix [][]float64, j int) bool {
 	return slices.ContainsFunc(matrix, func(row []float64) bool { return row[j] != 0 })
 }
 
-// starts shows where every start ended. They are screened on part of the rows, which is
+// Starts shows where every start ended. They are screened on part of the rows, which is
 // why their log-likelihoods on all rows are a little below the fit's.
-func starts(m *fitted.Model) [][]string {
+func Starts(m *fitted.Model) [][]string {
 	table := [][]string{{"Starts", "on rows", "log-likelihood of all", "converged", "agrees with best"}}
 	for _, s := range m.Fit.Starts {
 		table = append(table, []string{
@@ -495,9 +495,9 @@ func likelihood(s fitted.Start) string {
 	return numeral.Hundredths(s.LogLikelihood)
 }
 
-// selection compares the numbers of experts that were fitted; less is better in
+// Selection compares the numbers of experts that were fitted; less is better in
 // all columns but the first and the likelihood.
-func selection(m *fitted.Model) [][]string {
+func Selection(m *fitted.Model) [][]string {
 	names, by := slices.Clone(criteria), choiceOf(m)
 	if by.column != "" {
 		names = slices.Insert(names, len(names)-2, by.column)
@@ -566,15 +566,15 @@ func descriptions(m *fitted.Model) (table [][]string, reasons []string) {
 	return table, reasons
 }
 
-// comparedDescriptions is the table of the descriptions that were compared by rows that were left out, with which was
+// ComparedDescriptions is the table of the descriptions that were compared by rows that were left out, with which was
 // chosen, and why some were not fitted, in sentences.
-func comparedDescriptions(m *fitted.Model) (table [][]string, says []string) {
+func ComparedDescriptions(m *fitted.Model) (table [][]string, says []string) {
 	table, reasons := descriptions(m)
 	return table, append([]string{ofDescriptions(m.Fit.Descriptions)}, reasons...)
 }
 
-// plausible says which numbers of experts the data leave; "" of fits of one.
-func plausible(m *fitted.Model) string {
+// Plausible says which numbers of experts the data leave; "" of fits of one.
+func Plausible(m *fitted.Model) string {
 	var parts []string
 	if b := m.Fit.AtLeast; b != nil {
 		parts = append(parts, fmt.Sprintf("at least %s, with %.0f%% confidence", numeral.Plural(b.K, "expert"),
@@ -597,9 +597,9 @@ func plausible(m *fitted.Model) string {
 	return "How many: " + strings.Join(parts, "; ") + "."
 }
 
-// growth is the way of a tree that was grown: every tree that was fitted, in turn, with the
+// Growth is the way of a tree that was grown: every tree that was fitted, in turn, with the
 // move that led there.
-func growth(m *fitted.Model) [][]string {
+func Growth(m *fitted.Model) [][]string {
 	table := [][]string{append([]string{"Tree grown", "by"}, criteria...)}
 	for _, c := range m.Fit.Selection {
 		by, remark := "", ""
@@ -607,7 +607,7 @@ func growth(m *fitted.Model) [][]string {
 			by = c.Move + " of " + c.From
 		}
 		switch {
-		case isChosen(m, c):
+		case IsChosen(m, c):
 			remark = "chosen"
 		case c.Kept:
 			remark = "kept"
@@ -627,13 +627,13 @@ func compared(c fitted.Candidate, remark string) []string {
 		yesNo(c.Converged), remark}
 }
 
-// isGrown says whether the model is a tree that was grown.
-func isGrown(m *fitted.Model) bool {
+// IsGrown says whether the model is a tree that was grown.
+func IsGrown(m *fitted.Model) bool {
 	return len(m.Fit.Selection) > 0 && m.Fit.Selection[0].Hierarchy != ""
 }
 
-// isChosen says whether the model, which was grown, is that candidate.
-func isChosen(m *fitted.Model, c fitted.Candidate) bool {
+// IsChosen says whether the model, which was grown, is that candidate.
+func IsChosen(m *fitted.Model, c fitted.Candidate) bool {
 	return c.Hierarchy == m.Params().Hierarchy().String()
 }
 

@@ -12,6 +12,24 @@ import (
 	"github.com/gatedlearning/moe/internal/shown"
 )
 
+// Intercepts are tables of those of experts and gate, where there are any.
+func Intercepts(m *fitted.Model) (out [][][]string) {
+	s := shownErrors(m)
+	if m.RegressorIntercepts != nil {
+		out = append(out, [][]string{
+			beside("Intercepts", numbers(m.K), blanks(m.K, s)), withErrors("experts", m.RegressorIntercepts,
+				s.RegressorIntercepts),
+		})
+	}
+	if m.GatingIntercepts != nil && m.Classes() > 1 {
+		out = append(out, [][]string{
+			beside("Intercepts of the "+strings.ToLower(gateTitle(m)[:1])+gateTitle(m)[1:], branchLabels(m),
+				blanks(len(m.Gating), s)), withErrors("gate", m.GatingIntercepts, s.GatingIntercepts),
+		})
+	}
+	return out
+}
+
 // maxErrors is the number of experts up to which a table has room for a column
 // of standard errors beside every expert's.
 const maxErrors = 6
@@ -29,15 +47,15 @@ func uncertainty(m *fitted.Model, s *fitted.StandardErrors) string {
 		by = "the penalised information, approximate"
 	}
 	line := fmt.Sprintf("Standard errors (±) by %s; a 95 %% interval is %s of them to either side.", by, sides) +
-		sharedNoise(m, s)
+		SharedNoise(m, s)
 	if m.K > maxErrors {
 		line += " Those of the coefficients are in the model file."
 	}
 	return line
 }
 
-// dependence is the line on the standard errors for rows that follow each other.
-func dependence(m *fitted.Model) string {
+// Dependence is the line on the standard errors for rows that follow each other.
+func Dependence(m *fitted.Model) string {
 	line := fmt.Sprintf("Standard errors with dependence of rows: the sandwich by the Bartlett kernel, bandwidth %s "+
 		"(Newey and West 1987, Andrews 1991)", numeral.Plural(m.HAC.Bandwidth, "row"))
 	if c := m.HAC.CriticalValue; c > 0 {
@@ -50,24 +68,24 @@ func dependence(m *fitted.Model) string {
 	return line
 }
 
-// dependentErrors are the tables of the coefficients with the standard errors for rows that
+// DependentErrors are the tables of the coefficients with the standard errors for rows that
 // follow each other; none where there is no room for errors.
-func dependentErrors(m *fitted.Model, most int) (tables [][][]string) {
+func DependentErrors(m *fitted.Model, most int) (tables [][][]string) {
 	if m.K > maxErrors {
 		return nil
 	}
 	with := *m
 	with.StandardErrors = m.HAC.StandardErrors
-	tables = append(tables, experts(&with, most))
+	tables = append(tables, Experts(&with, most))
 	if m.Classes() > 1 {
-		tables = append(tables, gates(&with, most))
+		tables = append(tables, Gates(&with, most))
 	}
 	return tables
 }
 
-// sharedNoise is the sentence on the shared noise level: the likelihood's maximum,
+// SharedNoise is the sentence on the shared noise level: the likelihood's maximum,
 // then the corrected estimate with its interval, which need not hold the maximum.
-func sharedNoise(m *fitted.Model, s *fitted.StandardErrors) string {
+func SharedNoise(m *fitted.Model, s *fitted.StandardErrors) string {
 	line := sharedOwn(m, s)
 	if line == "" {
 		return ""
@@ -146,11 +164,11 @@ func shownErrors(m *fitted.Model) *fitted.StandardErrors {
 	if m.K > maxErrors {
 		return &fitted.StandardErrors{}
 	}
-	return knownErrors(m)
+	return KnownErrors(m)
 }
 
-// knownErrors returns the standard errors of a model, none where there are none.
-func knownErrors(m *fitted.Model) *fitted.StandardErrors {
+// KnownErrors returns the standard errors of a model, none where there are none.
+func KnownErrors(m *fitted.Model) *fitted.StandardErrors {
 	if m.StandardErrors == nil {
 		return &fitted.StandardErrors{}
 	}

@@ -1,4 +1,4 @@
-package report
+package page
 
 import (
 	"fmt"
@@ -20,9 +20,9 @@ import (
 // mostNamed is how many named functions are drawn beside a curve.
 const mostNamed = 3
 
-// LearnedPage writes the report of a curve that was learned as one HTML file that needs nothing else, as [Page] does of
+// Learned writes the report of a curve that was learned as one HTML file that needs nothing else, as [Fits] does of
 // a mixture.
-func LearnedPage(w io.Writer, l *learn.Learned, features []string, target string, settings []Setting) error {
+func Learned(w io.Writer, l *learn.Learned, features []string, target string, settings []Setting) error {
 	title := fmt.Sprintf("A curve of %d knots for %s, %s", l.Knots, numeral.Plural(l.Params.K, "expert"),
 		numeral.Plural(l.N, "row"))
 	legend := append(legend(l.Proportions)[:min(l.Params.K, maxExpertPlots)],

@@ -1,4 +1,4 @@
-package report
+package page
 
 import (
 	"bytes"
@@ -12,6 +12,7 @@ import (
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/host/report/diagnosis"
 	"github.com/gatedlearning/moe/plugins/identity"
 )
 
@@ -41,17 +42,17 @@ func TestDiagnoseSharedGate(t *testing.T) {
 		t.Fatal(err)
 	}
 	tables := []dataset.Source{dataset.Matrix(x, y[0]), dataset.Matrix(x, y[1])}
-	together, err := DiagnoseSharedGate(t.Context(), v, act, tables)
+	together, err := diagnosis.OfSharedGate(t.Context(), v, act, tables)
 	if err != nil {
 		t.Fatal(err)
 	}
 	m := v.Model(0)
 	m.Fit.N = n
-	alone, err := Diagnose(t.Context(), m, act, tables[0])
+	alone, err := diagnosis.Of(t.Context(), m, act, tables[0])
 	if err != nil {
 		t.Fatal(err)
 	}
-	sure := func(d *Diagnosis) float64 { return d.Sharpness[len(d.Sharpness)-1] }
+	sure := func(d *diagnosis.Diagnosis) float64 { return d.Sharpness[len(d.Sharpness)-1] }
 	if sure(together[0]) != 1 || sure(together[1]) != 1 || sure(alone) > 0.3 {
 		t.Errorf("shares of rows that are surely one expert's: %v and %v, want 1; of the first target alone %v, want less than 0.3", sure(together[0]), sure(together[1]), sure(alone))
 	}
@@ -61,7 +62,7 @@ func TestDiagnoseSharedGate(t *testing.T) {
 		}
 	}
 	var page bytes.Buffer
-	if err := SharedGatePage(&page, nil, v, together); err != nil {
+	if err := SharedGate(&page, nil, v, together); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"2 identity experts with 2 outputs each under one gate, 700 rows", "<h2>Gate</h2>", "<h3>Starts</h3>", "<h1>Target u</h1>", "<h1>Target v</h1>", "<h2>Residuals</h2>"} {

@@ -1,4 +1,4 @@
-package report
+package page
 
 import (
 	"bytes"
@@ -14,6 +14,7 @@ import (
 
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/report/diagnosis"
 )
 
 // power is exp(z), or z where it is the identity.
@@ -84,12 +85,12 @@ func TestCalibration(t *testing.T) {
 				y[r] = distuv.Poisson{Lambda: math.Exp(at), Src: rng}.Rand()
 			}
 		}
-		d, err := Diagnose(t.Context(), m, power{normal}, dataset.Matrix(x, y))
+		d, err := diagnosis.Of(t.Context(), m, power{normal}, dataset.Matrix(x, y))
 		if err != nil {
 			t.Fatal(err)
 		}
 		var page bytes.Buffer
-		if err := Page(&page, nil, Fitted{m, d}); err != nil {
+		if err := Fits(&page, nil, Fitted{m, d}); err != nil {
 			t.Fatal(err)
 		}
 		if !strings.Contains(page.String(), "F(y|x) of the rows</title>") || strings.Contains(page.String(), "rootogram</title>") == normal {

@@ -1,4 +1,5 @@
-package report
+// Package page writes a fit, or a curve that was learned, as one HTML file that needs nothing else, with SVG pictures.
+package page
 
 import (
 	"cmp"
@@ -14,6 +15,8 @@ import (
 	"gonum.org/v1/gonum/floats"
 
 	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/report"
+	"github.com/gatedlearning/moe/host/report/diagnosis"
 	"github.com/gatedlearning/moe/host/report/numeral"
 	"github.com/gatedlearning/moe/internal/numeric"
 	"github.com/gatedlearning/moe/internal/shown"
@@ -56,16 +59,16 @@ type table struct {
 // Fitted is a fit as a page shows it.
 type Fitted struct {
 	*fitted.Model
-	*Diagnosis
+	*diagnosis.Diagnosis
 }
 
-// Page writes the report of a fit, or of those of several targets one below the other, as
+// Fits writes the report of a fit, or of those of several targets one below the other, as
 // one HTML file that needs nothing else: no network, no scripts.
-func Page(w io.Writer, settings []Setting, fits ...Fitted) error {
+func Fits(w io.Writer, settings []Setting, fits ...Fitted) error {
 	var shownFits []map[string]any
 	for _, f := range fits {
 		m := f.Model
-		title := fmt.Sprintf("%s, %s", howMany(m), fittedRows(m))
+		title := fmt.Sprintf("%s, %s", report.HowMany(m), report.FittedRows(m))
 		if len(fits) > 1 {
 			title = shown.Name(m.Target) + ": " + title
 		}
@@ -86,14 +89,6 @@ func Page(w io.Writer, settings []Setting, fits ...Fitted) error {
 	}
 	return pageTemplate().Execute(shown.Writer(w), map[string]any{"Settings": settings, "Fits": shownFits,
 		"Last": len(shownFits) - 1, "Title": title})
-}
-
-// againstTruth says how far the model is from known parameters; "" where there are none.
-func againstTruth(m *fitted.Model) string {
-	if m.Truth == nil {
-		return ""
-	}
-	return fmt.Sprintf("Against the truth: E_reg %.3g, E_gating %.3g.", m.Truth.EReg, m.Truth.EGating)
 }
 
 // legend names the experts' colours, with their shares of the rows.
@@ -118,7 +113,7 @@ func zeroLegend(m *fitted.Model, shares []float64) []map[string]string {
 
 // sections are the parts of a page in the order in which someone reads it who decides: the picture, who is in each
 // expert, the coefficients, and what to doubt.
-func sections(m *fitted.Model, d *Diagnosis) []section {
+func sections(m *fitted.Model, d *diagnosis.Diagnosis) []section {
 	out := []section{dataSection(m, d)}
 	if tree, ok := treeSection(m); ok {
 		out = append(out, tree)
@@ -132,8 +127,8 @@ func sections(m *fitted.Model, d *Diagnosis) []section {
 		out = append(out, s)
 	}
 	if m.HAC != nil {
-		s := section{Title: "Dependence of rows", Reading: dependence(m)}
-		for _, t := range dependentErrors(m, maxFeatures) {
+		s := section{Title: "Dependence of rows", Reading: report.Dependence(m)}
+		for _, t := range report.DependentErrors(m, report.MaxFeatures) {
 			s.Tables = append(s.Tables, asTable(t))
 		}
 		out = append(out, s)
@@ -142,8 +137,8 @@ func sections(m *fitted.Model, d *Diagnosis) []section {
 }
 
 // doubts are what to doubt: the verdicts and warnings, then the pictures and tables behind them.
-func doubts(m *fitted.Model, d *Diagnosis) []section {
-	out := []section{doubtSection(m, answer(m)), residualSection(m, d), calibrationSection(m, d)}
+func doubts(m *fitted.Model, d *diagnosis.Diagnosis) []section {
+	out := []section{doubtSection(m, report.Answer(m)), residualSection(m, d), calibrationSection(m, d)}
 	if d.Index != nil {
 		out = append(out, indexSection(m, d), featureSection(m, d))
 	}
@@ -154,7 +149,7 @@ func doubts(m *fitted.Model, d *Diagnosis) []section {
 		out = append(out, descriptionSection(m))
 	}
 	switch {
-	case isGrown(m):
+	case report.IsGrown(m):
 		out = append(out, growthSection(m))
 	case len(m.Fit.Selection) > 1:
 		out = append(out, selectionSection(m))
@@ -175,7 +170,7 @@ func under(all []section) []section {
 
 // doubtSection says what speaks for and against the fit, whose answer this is.
 func doubtSection(m *fitted.Model, answer string) section {
-	lines, other := doubtful(m)
+	lines, other := report.Doubts(m)
 	s := section{Title: "What to doubt", Reading: answer, Doubts: true, Items: lines}
 	if other != nil {
 		s.Tables = append(s.Tables, asTable(other))
@@ -183,30 +178,12 @@ func doubtSection(m *fitted.Model, answer string) section {
 	return s
 }
 
-// doubtful are the verdicts and warnings of a fit, a line each, and the table of the other optima near it, nil where
-// there is none.
-func doubtful(m *fitted.Model) (lines []string, arranged [][]string) {
-	lines = slices.Concat(shortVerdicts(&m.Fit), leftOut(m))
-	for _, warning := range m.Fit.Weighed() {
-		lines = append(lines, "Warning: "+warning+".")
-	}
-	lines = append(lines, separation(m)...)
-	if against := againstTruth(m); against != "" {
-		lines = append(lines, against)
-	}
-	if m.Arrangements != nil {
-		line, rows := arrangements(m.Arrangements)
-		lines, arranged = append(lines, line), rows
-	}
-	return lines, arranged
-}
-
 // mixtureTests says what the tests of a mixture mean.
 const mixtureTests = "Each test adds up terms whose mean is 0 if the model is right; p is the probability of a sum " +
 	"as far from 0. A fit that merged experts fails them; a better optimum that does not part merged experts can go " +
 	"unseen."
 
-func residualSection(m *fitted.Model, d *Diagnosis) section {
+func residualSection(m *fitted.Model, d *diagnosis.Diagnosis) section {
 	of := ""
 	if m.TargetScale != "" {
 		of = " of " + shown.Name(m.ScaledTarget())
@@ -220,7 +197,7 @@ func residualSection(m *fitted.Model, d *Diagnosis) section {
 	}
 }
 
-func sharpnessSection(d *Diagnosis) section {
+func sharpnessSection(d *diagnosis.Diagnosis) section {
 	return section{
 		Title: "How sure the assignment is",
 		Reading: "Rows by the posterior of their most probable expert. Far to the right the experts are told apart; " +
@@ -234,13 +211,13 @@ func sharpnessSection(d *Diagnosis) section {
 func selectionSection(m *fitted.Model) section {
 	s := section{
 		Title:   "How many experts",
-		Reading: "The criteria by k: the lower the better. " + chooser(m) + " chose the fit of this page.",
-		Tables:  []table{asTable(selection(m))},
+		Reading: "The criteria by k: the lower the better. " + report.ChosenBy(m) + " chose the fit of this page.",
+		Tables:  []table{asTable(report.Selection(m))},
 	}
 	if m.Fit.EigengapK > 0 {
 		s.Reading += fmt.Sprintf(" The largest gap between the eigenvalues of T2 suggests k = %d.", m.Fit.EigengapK)
 	}
-	s.Reading = strings.TrimSpace(s.Reading + " " + plausible(m))
+	s.Reading = strings.TrimSpace(s.Reading + " " + report.Plausible(m))
 	var k, bic, icl []float64
 	for _, c := range m.Fit.Selection {
 		k, bic, icl = append(k, float64(c.K)), append(bic, c.BIC), append(icl, c.ICL)
@@ -264,7 +241,7 @@ func selectionSection(m *fitted.Model) section {
 
 // descriptionSection shows the descriptions that were compared by rows that were left out.
 func descriptionSection(m *fitted.Model) section {
-	rows, says := comparedDescriptions(m)
+	rows, says := report.ComparedDescriptions(m)
 	return section{
 		Title: "Which description",
 		Reading: strings.Join(append([]string{"Log-likelihood of all rows, each by a fit without its part: higher is " +
@@ -272,14 +249,6 @@ func descriptionSection(m *fitted.Model) section {
 			says...), " "),
 		Tables: []table{asTable(rows)},
 	}
-}
-
-// chooser is what chose the number of experts.
-func chooser(m *fitted.Model) string {
-	if m.Fit.ChosenBy == "set" {
-		return "The least of those that the data leave"
-	}
-	return choiceOf(m).name
 }
 
 // growthSection shows the trees that were fitted while the model's grew.
@@ -298,7 +267,7 @@ func growthSection(m *fitted.Model) section {
 	c.line(kept, keptBIC, "ink")
 	for i, candidate := range m.Fit.Selection {
 		class := "ink"
-		if isChosen(m, candidate) {
+		if report.IsChosen(m, candidate) {
 			class = "good"
 		}
 		c.dot(leaves[i], bic[i], 4.5, 1, class)
@@ -308,7 +277,7 @@ func growthSection(m *fitted.Model) section {
 		Reading: "From one expert a leaf became a gate of two as long as that lowered BIC, then a branch a leaf " +
 			"again, then two gates one. " +
 			"Trees are in the order in which they were fitted; the lower the criteria the better.",
-		Tables:   []table{asTable(growth(m))},
+		Tables:   []table{asTable(report.Growth(m))},
 		Pictures: []template.HTML{c.svg()},
 	}
 }
@@ -353,7 +322,7 @@ func traceChart(m *fitted.Model) template.HTML {
 
 // dataSection shows the rows with the experts: curves over the scatter where
 // there is one column of numbers, observed against predicted otherwise.
-func dataSection(m *fitted.Model, d *Diagnosis) section {
+func dataSection(m *fitted.Model, d *diagnosis.Diagnosis) section {
 	s := section{Title: "Data and experts"}
 	if m.TargetScale != "" {
 		s.Title += ", on the scale " + shown.Name(m.ScaledTarget())
@@ -386,7 +355,7 @@ func dataSection(m *fitted.Model, d *Diagnosis) section {
 	return s
 }
 
-func scatterChart(m *fitted.Model, d *Diagnosis) template.HTML {
+func scatterChart(m *fitted.Model, d *diagnosis.Diagnosis) template.HTML {
 	y := make([]float64, len(d.Points))
 	for i, p := range d.Points {
 		y[i] = p.Y
@@ -405,7 +374,7 @@ func scatterChart(m *fitted.Model, d *Diagnosis) template.HTML {
 	return c.svg()
 }
 
-func gateChart(m *fitted.Model, d *Diagnosis) template.HTML {
+func gateChart(m *fitted.Model, d *diagnosis.Diagnosis) template.HTML {
 	c := newChart("gate", d.Curves.X[0], d.Curves.X[len(d.Curves.X)-1], 0, 1)
 	c.height = 170
 	c.xLabel, c.yLabel = shown.Name(m.Features[0]), "probability"
@@ -415,7 +384,7 @@ func gateChart(m *fitted.Model, d *Diagnosis) template.HTML {
 	return c.svg()
 }
 
-func predictedChart(m *fitted.Model, d *Diagnosis) template.HTML {
+func predictedChart(m *fitted.Model, d *diagnosis.Diagnosis) template.HTML {
 	x, y := make([]float64, len(d.Points)), make([]float64, len(d.Points))
 	for i, p := range d.Points {
 		x[i], y[i] = p.Mean, p.Y
@@ -432,9 +401,11 @@ func predictedChart(m *fitted.Model, d *Diagnosis) template.HTML {
 }
 
 // residualWidth is that of a bin of such shares of residuals.
-func residualWidth(shares []float64) float64 { return 2 * residualRange / float64(len(shares)) }
+func residualWidth(shares []float64) float64 {
+	return 2 * diagnosis.ResidualRange / float64(len(shares))
+}
 
-func residualCharts(m *fitted.Model, d *Diagnosis) (out []template.HTML) {
+func residualCharts(m *fitted.Model, d *diagnosis.Diagnosis) (out []template.HTML) {
 	highest := densest(d.Residuals...)
 	for i, shares := range d.Residuals {
 		out = append(out, residualChart(fmt.Sprintf("residuals of expert %d", i+1),
@@ -456,21 +427,21 @@ func densest(residuals ...[]float64) float64 {
 // residualChart draws the shares of residuals by bins beside the normal density.
 func residualChart(title, label string, shares []float64, highest float64, class string) template.HTML {
 	var x, normal []float64
-	for t := -residualRange; t <= residualRange; t += 0.1 {
+	for t := -diagnosis.ResidualRange; t <= diagnosis.ResidualRange; t += 0.1 {
 		x, normal = append(x, t), append(normal, math.Exp(-t*t/2)/math.Sqrt(2*math.Pi))
 	}
-	c := newChart(title, -residualRange, residualRange, 0, highest)
+	c := newChart(title, -diagnosis.ResidualRange, diagnosis.ResidualRange, 0, highest)
 	c.height = 260
 	c.xLabel, c.yLabel = label, "density"
 	width := residualWidth(shares)
 	for b, s := range shares {
-		c.bar(-residualRange+float64(b)*width, -residualRange+float64(b+1)*width, s/width, class)
+		c.bar(-diagnosis.ResidualRange+float64(b)*width, -diagnosis.ResidualRange+float64(b+1)*width, s/width, class)
 	}
 	c.line(x, normal, "ink")
 	return c.svg()
 }
 
-func sharpnessChart(d *Diagnosis) template.HTML {
+func sharpnessChart(d *diagnosis.Diagnosis) template.HTML {
 	_, hi := numeric.Extent(d.Sharpness)
 	bins := float64(len(d.Sharpness))
 	c := newChart("posterior of the most probable expert", 0, 1, 0, 1.05*hi)
@@ -489,7 +460,7 @@ func startSection(m *fitted.Model) section {
 		Reading: "Every start's log-likelihood on all rows. Starts are screened on part of the rows, so even those " +
 			"that agree with the best lie a little " +
 			"below it; those far below are other optima.",
-		Tables: []table{asTable(starts(m))},
+		Tables: []table{asTable(report.Starts(m))},
 	}
 	below := make([]float64, len(m.Fit.Starts))
 	for i, st := range m.Fit.Starts {
@@ -540,22 +511,22 @@ func coefficientReading(m *fitted.Model) string {
 	return per + "for an expert against the last. Intercepts are apart, where all features are 0."
 }
 
-func coefficientSection(m *fitted.Model, d *Diagnosis) section {
+func coefficientSection(m *fitted.Model, d *diagnosis.Diagnosis) section {
 	each := perSD(m, d.SD)
 	s := section{
 		Title:   "Coefficients",
-		Reading: strings.TrimSpace(coefficientReading(m) + " " + output(m) + zero(m)),
-		Tables:  []table{asTable(experts(each, maxFeatures))},
+		Reading: strings.TrimSpace(coefficientReading(m) + " " + report.Output(m) + report.Zero(m)),
+		Tables:  []table{asTable(report.Experts(each, report.MaxFeatures))},
 	}
 	if m.Classes() > 1 {
-		s.Tables = append(s.Tables, asTable(gates(each, maxFeatures)))
+		s.Tables = append(s.Tables, asTable(report.Gates(each, report.MaxFeatures)))
 	}
-	for _, rows := range intercepts(m) {
+	for _, rows := range report.Intercepts(m) {
 		s.Tables = append(s.Tables, asTable(rows))
 	}
-	own := []table{asTable(experts(m, maxFeatures))}
+	own := []table{asTable(report.Experts(m, report.MaxFeatures))}
 	if m.Classes() > 1 {
-		own = append(own, asTable(gates(m, maxFeatures)))
+		own = append(own, asTable(report.Gates(m, report.MaxFeatures)))
 	}
 	for i := range own {
 		own[i].Fold = own[i].Head[0] + ", in the features' own units"
@@ -563,10 +534,10 @@ func coefficientSection(m *fitted.Model, d *Diagnosis) section {
 	s.Tables = append(s.Tables, own...)
 	if se := m.StandardErrors; se != nil {
 		s.Reading += " The bars are 95 % intervals (" + se.Kind + " information); one that misses 0 is drawn full." +
-			sharedNoise(m, se)
+			report.SharedNoise(m, se)
 	}
 	if len(m.Fit.Separation) > 0 {
-		s.Items = []string{separates(m)}
+		s.Items = []string{report.Separated(m)}
 	}
 	var more int
 	s.Wide = true
@@ -604,24 +575,6 @@ func perSD(m *fitted.Model, sd []float64) *fitted.Model {
 	return &out
 }
 
-// intercepts are tables of those of experts and gate, where there are any.
-func intercepts(m *fitted.Model) (out [][][]string) {
-	s := shownErrors(m)
-	if m.RegressorIntercepts != nil {
-		out = append(out, [][]string{
-			beside("Intercepts", numbers(m.K), blanks(m.K, s)), withErrors("experts", m.RegressorIntercepts,
-				s.RegressorIntercepts),
-		})
-	}
-	if m.GatingIntercepts != nil && m.Classes() > 1 {
-		out = append(out, [][]string{
-			beside("Intercepts of the "+strings.ToLower(gateTitle(m)[:1])+gateTitle(m)[1:], branchLabels(m),
-				blanks(len(m.Gating), s)), withErrors("gate", m.GatingIntercepts, s.GatingIntercepts),
-		})
-	}
-	return out
-}
-
 // drawnFeatures is how many features a picture of coefficients has.
 const drawnFeatures = 24
 
@@ -643,11 +596,11 @@ func coefficientCharts(m *fitted.Model) (out []template.HTML, more int) {
 }
 
 func regressorChart(m *fitted.Model) (chart template.HTML, more int) {
-	return coefficientChart(m, "of the experts, per standard deviation", m.Regressors, knownErrors(m).Regressors)
+	return coefficientChart(m, "of the experts, per standard deviation", m.Regressors, report.KnownErrors(m).Regressors)
 }
 
 func gatingChart(m *fitted.Model) (chart template.HTML, more int) {
-	return coefficientChart(m, "of the gate, per standard deviation", m.Gating, knownErrors(m).Gating)
+	return coefficientChart(m, "of the gate, per standard deviation", m.Gating, report.KnownErrors(m).Gating)
 }
 
 // coefficientChart draws coefficients with their 95 % intervals where there are any, a row for each feature, the
@@ -660,7 +613,7 @@ func coefficientChart(m *fitted.Model, what string, value, se [][]float64) (char
 			size[j] = max(size[j], math.Abs(v))
 		}
 	}
-	features := seenFeatures(m, value)
+	features := report.SeenFeatures(m, value)
 	slices.SortStableFunc(features, func(a, b int) int { return cmp.Compare(size[b], size[a]) })
 	more = max(0, len(features)-drawnFeatures)
 	features = features[:len(features)-more]
@@ -714,3 +667,30 @@ func dotChart(what string, names []string, k int, at func(i, row int) (v, half f
 }
 
 func asTable(rows [][]string) table { return table{Head: rows[0], Rows: rows[1:]} }
+
+// panelCharts draw the panels to one scale.
+func panelCharts(m *fitted.Model, d *diagnosis.Diagnosis) (out []template.HTML) {
+	y := make([]float64, len(d.Points))
+	for i, p := range d.Points {
+		y[i] = p.Y
+	}
+	lo, hi := numeric.Extent(y)
+	pad := 0.05 * (hi - lo)
+	for _, p := range d.Panels {
+		title := "rows and experts"
+		c := newChart(title, p.At[0], p.At[len(p.At)-1], lo-pad, hi+pad)
+		c.xLabel, c.yLabel = shown.Name(p.Name), shown.Name(m.ScaledTarget())
+		if p.Level != "" {
+			c.title += " of " + shown.Name(p.Level)
+			c.yLabel += ", " + shown.Name(p.Level)
+		}
+		for at, i := range p.Rows {
+			c.point(p.X[at], d.Points[i])
+		}
+		for i, means := range p.Means {
+			c.named(fmt.Sprintf("expert %d", i+1), func() { c.parts(p.At, means, p.Gate[i], "stroke "+colour(i)) })
+		}
+		out = append(out, c.svg())
+	}
+	return out
+}

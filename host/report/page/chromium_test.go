@@ -1,4 +1,4 @@
-package report_test
+package page_test
 
 import (
 	"context"
@@ -14,7 +14,8 @@ import (
 	"github.com/gatedlearning/moe/host"
 	"github.com/gatedlearning/moe/host/experiment"
 	"github.com/gatedlearning/moe/host/figures"
-	"github.com/gatedlearning/moe/host/report"
+	"github.com/gatedlearning/moe/host/report/diagnosis"
+	"github.com/gatedlearning/moe/host/report/page"
 	"github.com/gatedlearning/moe/plugins/identity"
 )
 
@@ -90,7 +91,7 @@ func writePage(t *testing.T, path string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, err := report.Diagnose(t.Context(), m, act, src)
+	d, err := diagnosis.Of(t.Context(), m, act, src)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +100,7 @@ func writePage(t *testing.T, path string) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	if err := report.Page(f, nil, report.Fitted{Model: m, Diagnosis: d}); err != nil {
+	if err := page.Fits(f, nil, page.Fitted{Model: m, Diagnosis: d}); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -1,17 +1,13 @@
-package report
+package diagnosis
 
 import (
 	"cmp"
 	"context"
-	"fmt"
-	"html/template"
 	"slices"
 
 	"gonum.org/v1/gonum/floats"
 
-	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/internal/numeric"
-	"github.com/gatedlearning/moe/internal/shown"
 )
 
 // Panel is the scatter of the rows of a level of the only factor, or of all rows where there is none, over the only
@@ -84,31 +80,4 @@ func (d *diagnosing) commonest(c int) (levels []int) {
 	levels = levels[:min(len(levels), maxPanels)]
 	slices.Sort(levels)
 	return levels
-}
-
-// panelCharts draw the panels to one scale.
-func panelCharts(m *fitted.Model, d *Diagnosis) (out []template.HTML) {
-	y := make([]float64, len(d.Points))
-	for i, p := range d.Points {
-		y[i] = p.Y
-	}
-	lo, hi := numeric.Extent(y)
-	pad := 0.05 * (hi - lo)
-	for _, p := range d.Panels {
-		title := "rows and experts"
-		c := newChart(title, p.At[0], p.At[len(p.At)-1], lo-pad, hi+pad)
-		c.xLabel, c.yLabel = shown.Name(p.Name), shown.Name(m.ScaledTarget())
-		if p.Level != "" {
-			c.title += " of " + shown.Name(p.Level)
-			c.yLabel += ", " + shown.Name(p.Level)
-		}
-		for at, i := range p.Rows {
-			c.point(p.X[at], d.Points[i])
-		}
-		for i, means := range p.Means {
-			c.named(fmt.Sprintf("expert %d", i+1), func() { c.parts(p.At, means, p.Gate[i], "stroke "+colour(i)) })
-		}
-		out = append(out, c.svg())
-	}
-	return out
 }

@@ -1,21 +1,17 @@
-package report
+package page
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"slices"
 
 	"gonum.org/v1/gonum/stat"
 
 	"github.com/gatedlearning/moe/host/fitted"
-	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/host/report/diagnosis"
 	"github.com/gatedlearning/moe/internal/numeric"
 	"github.com/gatedlearning/moe/internal/shown"
 )
-
-// maxScatters is how many features have a picture of the residuals.
-const maxScatters = 6
 
 const (
 	maxScattered   = 500 // points of a picture of one expert or one feature
@@ -23,56 +19,8 @@ const (
 	trendBins      = 10
 )
 
-// Index is the experts along their indices: expert i's z_i = ⟨a_i,x⟩ + b_i over the
-// range of the points that are most probably its own, and g(z_i).
-type Index struct {
-	Z, G [][]float64 // per expert
-}
-
-// alongIndex evaluates the experts over the ranges of their points.
-func (d *Diagnosis) alongIndex(ctx context.Context, k int, act model.Activation) (*Index, error) {
-	z := make([]float64, k*curvePoints)
-	out := new(Index)
-	for i := range k {
-		var own []float64
-		for _, p := range d.Points {
-			if p.Expert == i {
-				own = append(own, p.Index)
-			}
-		}
-		lo, hi := numeric.Extent(own)
-		at := z[i*curvePoints : (i+1)*curvePoints]
-		for t := range at {
-			at[t] = lo + (hi-lo)*float64(t)/(curvePoints-1)
-		}
-		out.Z = append(out.Z, at)
-	}
-	g := make([]float64, len(z))
-	if err := act.Eval(ctx, g, z); err != nil {
-		return nil, err
-	}
-	for i := range k {
-		out.G = append(out.G, g[i*curvePoints:(i+1)*curvePoints])
-	}
-	return out, nil
-}
-
-// scattered are the features that residuals are drawn against: all, or of more than
-// maxScatters those with the largest |t| among the experts'.
-func scattered(m *fitted.Model) []int {
-	if m.D <= maxScatters {
-		all := make([]int, m.D)
-		for j := range all {
-			all[j] = j
-		}
-		return all
-	}
-	features, _ := shownFeatures(m, m.Regressors, knownErrors(m).Regressors, maxScatters)
-	return features
-}
-
 // indexSection shows the rows along the index of their expert.
-func indexSection(m *fitted.Model, d *Diagnosis) section {
+func indexSection(m *fitted.Model, d *diagnosis.Diagnosis) section {
 	s := section{
 		Title: "Each expert along its index",
 		Reading: "The rows that are most probably an expert's own, against its index ⟨a, x⟩ + b, paler where that is " +
@@ -80,7 +28,7 @@ func indexSection(m *fitted.Model, d *Diagnosis) section {
 			"Rows that leave the curve together are a shape that g does not have.",
 	}
 	for i := range min(m.K, maxExpertPlots) {
-		own := pointsOf(d, func(p Point) bool { return p.Expert == i })
+		own := pointsOf(d, func(p diagnosis.Point) bool { return p.Expert == i })
 		var y []float64
 		for _, p := range own {
 			y = append(y, p.Y)
@@ -104,7 +52,7 @@ func indexSection(m *fitted.Model, d *Diagnosis) section {
 }
 
 // featureSection shows residuals against features.
-func featureSection(m *fitted.Model, d *Diagnosis) section {
+func featureSection(m *fitted.Model, d *diagnosis.Diagnosis) section {
 	s := section{
 		Title: "Residuals against features",
 		Reading: "Each row's residual from its most probable expert, in σ, against a feature, and the mean residual " +
@@ -115,7 +63,7 @@ func featureSection(m *fitted.Model, d *Diagnosis) section {
 		s.Reading += fmt.Sprintf(" The %d features with the largest coefficients of the experts relative to their "+
 			"standard errors.", len(d.Features))
 	}
-	points := pointsOf(d, func(Point) bool { return true })
+	points := pointsOf(d, func(diagnosis.Point) bool { return true })
 	for at, j := range d.Features {
 		var x, r []float64
 		for _, p := range d.Points {
@@ -123,7 +71,8 @@ func featureSection(m *fitted.Model, d *Diagnosis) section {
 		}
 		x0, x1 := numeric.Extent(x)
 		y0, y1 := numeric.Extent(r)
-		c := newChart("residuals against "+m.Features[j], x0, x1, max(y0, -residualRange), min(y1, residualRange))
+		c := newChart("residuals against "+m.Features[j], x0, x1, max(y0, -diagnosis.ResidualRange),
+			min(y1, diagnosis.ResidualRange))
 		c.height = 220
 		c.xLabel, c.yLabel = shown.Name(m.Features[j]), "residual, in σ"
 		c.segment(x0, 0, x1, 0, "ink dashed")
@@ -139,15 +88,15 @@ func featureSection(m *fitted.Model, d *Diagnosis) section {
 }
 
 // pointsOf returns the points that are wanted, at most maxScattered of them, evenly.
-func pointsOf(d *Diagnosis, wanted func(Point) bool) []Point {
-	var all []Point
+func pointsOf(d *diagnosis.Diagnosis, wanted func(diagnosis.Point) bool) []diagnosis.Point {
+	var all []diagnosis.Point
 	for _, p := range d.Points {
 		if wanted(p) {
 			all = append(all, p)
 		}
 	}
 	every := (len(all) + maxScattered - 1) / maxScattered
-	var out []Point
+	var out []diagnosis.Point
 	for i, p := range all {
 		if i%every == 0 {
 			out = append(out, p)

@@ -1,4 +1,4 @@
-package report_test
+package page_test
 
 import (
 	"bytes"
@@ -18,7 +18,8 @@ import (
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/model"
-	"github.com/gatedlearning/moe/host/report"
+	"github.com/gatedlearning/moe/host/report/diagnosis"
+	"github.com/gatedlearning/moe/host/report/page"
 	"github.com/gatedlearning/moe/host/terms"
 	"github.com/gatedlearning/moe/plugins/identity"
 )
@@ -83,7 +84,7 @@ func (p *people) open(t *testing.T, formula string) *terms.Table {
 }
 
 // fitPage fits a table and returns the model, the diagnosis and the page.
-func fitPage(t *testing.T, src dataset.Source, cfg host.Config) (*fitted.Model, *report.Diagnosis, string) {
+func fitPage(t *testing.T, src dataset.Source, cfg host.Config) (*fitted.Model, *diagnosis.Diagnosis, string) {
 	t.Helper()
 	act, err := identity.Family.Activation(nil)
 	if err != nil {
@@ -93,20 +94,20 @@ func fitPage(t *testing.T, src dataset.Source, cfg host.Config) (*fitted.Model, 
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, err := report.Diagnose(t.Context(), m, act, src)
+	d, err := diagnosis.Of(t.Context(), m, act, src)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return m, d, pageOf(t, m, d)
 }
 
-func pageOf(t *testing.T, m *fitted.Model, d *report.Diagnosis) string {
+func pageOf(t *testing.T, m *fitted.Model, d *diagnosis.Diagnosis) string {
 	t.Helper()
-	var page bytes.Buffer
-	if err := report.Page(&page, []report.Setting{{Name: "--k", Value: "2"}}, report.Fitted{Model: m, Diagnosis: d}); err != nil {
+	var out bytes.Buffer
+	if err := page.Fits(&out, []page.Setting{{Name: "--k", Value: "2"}}, page.Fitted{Model: m, Diagnosis: d}); err != nil {
 		t.Fatal(err)
 	}
-	return page.String()
+	return out.String()
 }
 
 // TestMembers: means, standard deviations and shares by expert are those of plain sums over the rows, each with its weight
@@ -163,7 +164,7 @@ func TestMembers(t *testing.T) {
 		}
 	}
 	total := mass[0] + mass[1]
-	number := func(got report.Members, name string) {
+	number := func(got diagnosis.Members, name string) {
 		of := sums[name]
 		mean := (of[0][0] + of[1][0]) / total
 		variance := (of[0][1]+of[1][1])/total - mean*mean
@@ -225,7 +226,7 @@ func TestProfiles(t *testing.T) {
 			t.Errorf("tall is among the first, of which the gate knows nothing")
 		}
 	}
-	i := slices.IndexFunc(d.Profiles, func(p report.Profile) bool { return p.Name == "age" })
+	i := slices.IndexFunc(d.Profiles, func(p diagnosis.Profile) bool { return p.Name == "age" })
 	pr := d.Profiles[i]
 	if pr.At[0] < ages[0] || pr.At[len(pr.At)-1] > ages[700] || len(pr.Ticks) < 100 || len(pr.Ticks) > 120 {
 		t.Errorf("from %v to %v with %d ticks", pr.At[0], pr.At[len(pr.At)-1], len(pr.Ticks))
@@ -334,7 +335,7 @@ func manyColumns(n, d int) (dataset.Source, []string) {
 }
 
 // drawnPage is the page of a model of k experts that was not fitted, to the rows of a table.
-func drawnPage(t *testing.T, src dataset.Source, names []string, k int) (*report.Diagnosis, string) {
+func drawnPage(t *testing.T, src dataset.Source, names []string, k int) (*diagnosis.Diagnosis, string) {
 	t.Helper()
 	m := &fitted.Model{
 		Activation: fitted.Activation{Name: "identity"}, D: len(names), K: k, Features: names, Target: "y", Sigma: fitted.Sigma{1},
@@ -354,7 +355,7 @@ func drawnPage(t *testing.T, src dataset.Source, names []string, k int) (*report
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, err := report.Diagnose(t.Context(), m, act, src)
+	d, err := diagnosis.Of(t.Context(), m, act, src)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -371,7 +372,7 @@ func TestWideAndLong(t *testing.T) {
 			t.Errorf("the page lacks %q", want)
 		}
 	}
-	strongest := slices.MaxFunc(d.Members, func(a, b report.Members) int {
+	strongest := slices.MaxFunc(d.Members, func(a, b diagnosis.Members) int {
 		if a.Differs < b.Differs {
 			return -1
 		}
@@ -426,7 +427,7 @@ func TestPageOfManyRows(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
 	for _, threads := range []int{1, 4} {
 		runtime.GOMAXPROCS(threads)
-		d, err := report.Diagnose(t.Context(), m, act, src)
+		d, err := diagnosis.Of(t.Context(), m, act, src)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,4 +1,4 @@
-package report
+package page
 
 import (
 	"fmt"
@@ -9,8 +9,17 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/gatedlearning/moe/host/report/diagnosis"
 	"github.com/gatedlearning/moe/internal/shown"
 )
+
+// hardly is the gate's probability below which an expert's line is dashed.
+const hardly = 0.02
+
+// offsetOf is where expert i of k stands beside a row.
+func offsetOf(row, i, k int) float64 {
+	return -float64(row) + 0.6*(float64(k-1)/2-float64(i))/float64(k)
+}
 
 // chart draws in data coordinates on an SVG canvas with axes. Colours are
 // classes, which the page's style sheet sets for light and dark.
@@ -170,7 +179,7 @@ func (c *chart) clipped(x, y []float64, class string) {
 }
 
 // point draws a row over x, in the colour of its most probable expert, paler where that is less sure.
-func (c *chart) point(x float64, p Point) {
+func (c *chart) point(x float64, p diagnosis.Point) {
 	c.dot(x, p.Y, 2.4, 0.2+0.6*p.Posterior*p.Posterior, colour(p.Expert))
 }
 

@@ -1,4 +1,4 @@
-package report_test
+package page_test
 
 import (
 	"bytes"
@@ -12,7 +12,8 @@ import (
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/network"
-	"github.com/gatedlearning/moe/host/report"
+	"github.com/gatedlearning/moe/host/report/diagnosis"
+	"github.com/gatedlearning/moe/host/report/page"
 	"github.com/gatedlearning/moe/host/sample"
 	"github.com/gatedlearning/moe/plugins/identity"
 	"github.com/gatedlearning/moe/plugins/relu"
@@ -46,14 +47,14 @@ func TestPage(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		diagnosis, err := report.Diagnose(t.Context(), m, act, src)
+		read, err := diagnosis.Of(t.Context(), m, act, src)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diagnosis.Rows != 400 || (diagnosis.Curves != nil) != (d == 1) || (diagnosis.Index != nil) != (d > 1) {
-			t.Errorf("d = %d: %d rows, curves %v", d, diagnosis.Rows, diagnosis.Curves != nil)
+		if read.Rows != 400 || (read.Curves != nil) != (d == 1) || (read.Index != nil) != (d > 1) {
+			t.Errorf("d = %d: %d rows, curves %v", d, read.Rows, read.Curves != nil)
 		}
-		for _, p := range diagnosis.Points[:5*(d/2)] {
+		for _, p := range read.Points[:5*(d/2)] {
 			want := m.RegressorIntercepts[p.Expert]
 			for j, v := range p.Features {
 				want += v * m.Regressors[p.Expert][j]
@@ -63,7 +64,7 @@ func TestPage(t *testing.T) {
 				t.Errorf("index %v and residual %v of a row whose expert is at %v, with y = %v", p.Index, p.Residual, want, p.Y)
 			}
 		}
-		for i, shares := range append(diagnosis.Residuals, diagnosis.Sharpness) {
+		for i, shares := range append(read.Residuals, read.Sharpness) {
 			sum := 0.0
 			for _, s := range shares {
 				sum += s
@@ -72,12 +73,12 @@ func TestPage(t *testing.T) {
 				t.Errorf("d = %d: distribution %d sums to %v", d, i, sum)
 			}
 		}
-		var page bytes.Buffer
-		settings := []report.Setting{{Name: "--k", Value: "<2>"}}
-		if err := report.Page(&page, settings, report.Fitted{Model: m, Diagnosis: diagnosis}); err != nil {
+		var out bytes.Buffer
+		settings := []page.Setting{{Name: "--k", Value: "<2>"}}
+		if err := page.Fits(&out, settings, page.Fitted{Model: m, Diagnosis: read}); err != nil {
 			t.Fatal(err)
 		}
-		text := page.String()
+		text := out.String()
 		for _, want := range []string{"<title>", "Data and experts", "Residuals", "Starts", "&lt;2&gt;", "</html>"} {
 			if !strings.Contains(text, want) {
 				t.Errorf("d = %d: the page lacks %q", d, want)
@@ -128,7 +129,7 @@ func TestNetworkPage(t *testing.T) {
 			file.Fit.Starts = append(file.Fit.Starts, fitted.NetworkStart{Kind: s.Kind, LossAtStart: s.AtStart, Loss: s.Result.Value, Agrees: s.Agrees})
 		}
 		file.Fit.Tensors = &fitted.TensorEstimate{Orders: []int{2, 4}, Eigenvalues: r.Tensors.Eigenvalues}
-		d, err := report.DiagnoseNetwork(t.Context(), file, act, src)
+		d, err := diagnosis.OfNetwork(t.Context(), file, act, src)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -140,11 +141,11 @@ func TestNetworkPage(t *testing.T) {
 				t.Fatalf("%s: units %v of a row with indices %v and mean %v", name, p.Units, p.Index, p.Mean)
 			}
 		}
-		var page bytes.Buffer
-		if err := report.NetworkPage(&page, file, d, []report.Setting{{Name: "--k", Value: "<2>"}}); err != nil {
+		var out bytes.Buffer
+		if err := page.Network(&out, file, d, []page.Setting{{Name: "--k", Value: "<2>"}}); err != nil {
 			t.Fatal(err)
 		}
-		text := page.String()
+		text := out.String()
 		for _, want := range append(c.want, "Data and network", "Each unit along its direction", "Weights", "&lt;2&gt;", "&lt;note&gt;", "</html>") {
 			if !strings.Contains(text, want) {
 				t.Errorf("%s: the page lacks %q", name, want)

@@ -1,110 +1,28 @@
-package report
+package page
 
 import (
-	"context"
 	"fmt"
 	"html/template"
 	"io"
 	"math"
 
-	"gonum.org/v1/gonum/floats"
-
-	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
-	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/host/report"
+	"github.com/gatedlearning/moe/host/report/diagnosis"
 	"github.com/gatedlearning/moe/host/report/numeral"
 	"github.com/gatedlearning/moe/internal/numeric"
 	"github.com/gatedlearning/moe/internal/shown"
 )
 
-// NetworkDiagnosis is what the page of a network shows of the rows: a sample of
-// them, and the distribution of the residuals over all.
-type NetworkDiagnosis struct {
-	Rows   int
-	Points []NetworkPoint
-	// Residuals are the shares of rows by (y − f(x))/σ, in residualBins bins on
-	// [−residualRange, residualRange]; the outer bins take what lies beyond. They are
-	// nil where σ is 0.
-	Residuals []float64
-	// Z and Units are every unit's ⟨w_i, x⟩ over the range of the points, and
-	// v_i·φ of it.
-	Z, Units [][]float64
-}
-
-// NetworkPoint is one row.
-type NetworkPoint struct {
-	Y, Mean float64
-	Index   []float64 // ⟨w_i, x⟩ of every unit
-	Units   []float64 // v_i·φ(⟨w_i, x⟩)
-}
-
-// DiagnoseNetwork reads the rows of src once through the network.
-func DiagnoseNetwork(ctx context.Context, f *fitted.Network, act model.Activation,
-	src dataset.Source) (*NetworkDiagnosis, error) {
-	n := f.Model()
-	d := new(NetworkDiagnosis)
-	if n.Sigma > 0 {
-		d.Residuals = make([]float64, residualBins)
-	}
-	stride := (f.Fit.N + maxPoints - 1) / maxPoints
-	mean, units := make([]float64, model.BlockRows), make([]float64, n.K*model.BlockRows)
-	index := make([]float64, n.K*model.BlockRows)
-	err := src.Read(ctx, func(b *model.Block) error {
-		if err := n.Mean(ctx, mean[:b.N], units, act, b); err != nil {
-			return err
-		}
-		model.Linear(index[:n.K*b.N], n.Weights, nil, b)
-		for r := range b.N {
-			if d.Residuals != nil {
-				e := (b.Y[r] - mean[r]) / n.Sigma
-				d.Residuals[bin((e+residualRange)/(2*residualRange), residualBins)]++
-			}
-			if d.Rows%stride == 0 {
-				p := NetworkPoint{Y: b.Y[r], Mean: mean[r]}
-				for i, v := range n.Output {
-					p.Index, p.Units = append(p.Index, index[i*b.N+r]), append(p.Units, v*units[i*b.N+r])
-				}
-				d.Points = append(d.Points, p)
-			}
-			d.Rows++
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	floats.Scale(1/float64(max(d.Rows, 1)), d.Residuals)
-	return d, d.along(ctx, n, act)
-}
-
-// along evaluates the units over the ranges of the points.
-func (d *NetworkDiagnosis) along(ctx context.Context, n *model.Network, act model.Activation) error {
-	for i, v := range n.Output {
-		var own []float64
-		for _, p := range d.Points {
-			own = append(own, p.Index[i])
-		}
-		lo, hi := numeric.Extent(own)
-		z, u := make([]float64, curvePoints), make([]float64, curvePoints)
-		floats.Span(z, lo, hi)
-		if err := act.Eval(ctx, u, z); err != nil {
-			return err
-		}
-		floats.Scale(v, u)
-		d.Z, d.Units = append(d.Z, z), append(d.Units, u)
-	}
-	return nil
-}
-
-// NetworkPage writes the report of a fitted network as one HTML file that needs
-// nothing else, as [Page] does of a mixture.
-func NetworkPage(w io.Writer, n *fitted.Network, d *NetworkDiagnosis, settings []Setting) error {
+// Network writes the report of a fitted network as one HTML file that needs
+// nothing else, as [Fits] does of a mixture.
+func Network(w io.Writer, n *fitted.Network, d *diagnosis.Network, settings []Setting) error {
 	var legend []map[string]string
 	for i, v := range n.OutputWeights {
 		legend = append(legend, map[string]string{"Class": colour(i), "Text": fmt.Sprintf("unit %d, v = %s", i+
 			1, numeral.Significant(v))})
 	}
-	doubts := []section{{Title: "What to doubt", Reading: networkTruth(n.Fit), Doubts: true}}
+	doubts := []section{{Title: "What to doubt", Reading: report.NetworkTruth(n.Fit), Doubts: true}}
 	if d.Residuals != nil {
 		doubts = append(doubts, networkResidualSection(d))
 	}
@@ -123,7 +41,7 @@ func NetworkPage(w io.Writer, n *fitted.Network, d *NetworkDiagnosis, settings [
 		"Fits": []map[string]any{{
 			"Title":    title,
 			"Doubt":    0,
-			"Sentence": networkAnswer(n),
+			"Sentence": report.NetworkAnswer(n),
 			"Good":     n.Fit.Converged,
 			"Badges":   badges(n.Fit.Certificate),
 			"Notes":    n.Fit.Notes,
@@ -134,7 +52,7 @@ func NetworkPage(w io.Writer, n *fitted.Network, d *NetworkDiagnosis, settings [
 	})
 }
 
-func networkDataSection(n *fitted.Network, d *NetworkDiagnosis) section {
+func networkDataSection(n *fitted.Network, d *diagnosis.Network) section {
 	var x, y []float64
 	for _, p := range d.Points {
 		x, y = append(x, p.Mean), append(y, p.Y)
@@ -156,7 +74,7 @@ func networkDataSection(n *fitted.Network, d *NetworkDiagnosis) section {
 }
 
 // unitSection shows every unit with its partial residuals.
-func unitSection(n *fitted.Network, d *NetworkDiagnosis) section {
+func unitSection(n *fitted.Network, d *diagnosis.Network) section {
 	s := section{
 		Title: "Each unit along its direction",
 		Reading: "What the other units leave of the target, against ⟨w, x⟩ of a unit, and the unit's own v·φ. Rows " +
@@ -190,18 +108,18 @@ func unitSection(n *fitted.Network, d *NetworkDiagnosis) section {
 }
 
 func weightSection(n *fitted.Network) section {
-	names := n.Features[:min(n.D, maxFeatures)]
+	names := n.Features[:min(n.D, report.MaxFeatures)]
 	return section{
 		Title:   "Weights",
 		Reading: "The output weight v of every unit, and its weights w by feature.",
-		Tables:  []table{asTable(units(n))},
+		Tables:  []table{asTable(report.Units(n))},
 		Pictures: []template.HTML{dotChart("weights", names, n.K, func(i, row int) (v, half float64) {
 			return n.Weights[i][row], 0
 		})},
 	}
 }
 
-func networkResidualSection(d *NetworkDiagnosis) section {
+func networkResidualSection(d *diagnosis.Network) section {
 	return section{
 		Title: "Residuals",
 		Reading: "The residuals over their rms, against the normal density. The fit by least squares asks for no " +
@@ -223,7 +141,7 @@ func tensorSection(n *fitted.Network) section {
 	}
 	return section{
 		Title:    "Moment tensors",
-		Reading:  ofTensors(n) + " Those beyond the number of units are noise if that number is right.",
+		Reading:  report.OfTensors(n) + " Those beyond the number of units are noise if that number is right.",
 		Pictures: []template.HTML{c.svg()},
 	}
 }
@@ -234,7 +152,7 @@ func networkStartSection(f *fitted.NetworkFit) section {
 		Reading: "Every start's loss over the least, on a logarithmic scale: at its beginning (pale) and at its end. " +
 			"Those that agree with the best are green; those that end " +
 			"above are other minima.",
-		Tables: []table{asTable(networkStarts(f))},
+		Tables: []table{asTable(report.NetworkStarts(f))},
 	}
 	least := math.Inf(1)
 	for _, st := range f.Starts {

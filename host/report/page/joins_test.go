@@ -1,4 +1,4 @@
-package report
+package page
 
 import (
 	"math"
@@ -11,6 +11,7 @@ import (
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/host/report/diagnosis"
 	hostterms "github.com/gatedlearning/moe/host/terms"
 	"github.com/gatedlearning/moe/plugins/identity"
 )
@@ -70,7 +71,7 @@ func TestJoins(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, err := Diagnose(t.Context(), m, act, dataset.Matrix(x, y))
+	d, err := diagnosis.Of(t.Context(), m, act, dataset.Matrix(x, y))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +116,7 @@ func TestJoins(t *testing.T) {
 		t.Errorf("the section is %+v", s)
 	}
 	m.Hierarchy = "2x(2,2)"
-	if d, err = Diagnose(t.Context(), m, act, dataset.Matrix(x, y)); err != nil || d.Joins != nil {
+	if d, err = diagnosis.Of(t.Context(), m, act, dataset.Matrix(x, y)); err != nil || d.Joins != nil {
 		t.Error("experts of a tree are joined")
 	}
 }

@@ -1,4 +1,4 @@
-package report_test
+package page_test
 
 import (
 	"bytes"
@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/gatedlearning/moe/host/learn"
-	"github.com/gatedlearning/moe/host/report"
+	"github.com/gatedlearning/moe/host/report/page"
 )
 
 // TestLearnedPage: the page of a curve has its sections, whether there are intervals or not, and no number that is
@@ -23,11 +23,11 @@ func TestLearnedPage(t *testing.T) {
 				l.Curve[i].SE, l.Curve[i].Lower, l.Curve[i].Upper = nil, nil, nil
 			}
 		}
-		var page bytes.Buffer
-		if err := report.LearnedPage(&page, l, []string{"x1", "<b>"}, "y", []report.Setting{{Name: "--k", Value: "2"}}); err != nil {
+		var out bytes.Buffer
+		if err := page.Learned(&out, l, []string{"x1", "<b>"}, "y", []page.Setting{{Name: "--k", Value: "2"}}); err != nil {
 			t.Fatal(err)
 		}
-		text := page.String()
+		text := out.String()
 		for _, want := range []string{"The curve", "the rows along the curve", "Functions with a name", "identity", "Regressors and gate",
 			"gate of expert", "intercept", "What to doubt", "&lt;b&gt;", "--k"} {
 			if !strings.Contains(text, want) {

@@ -1,4 +1,6 @@
-package report
+// Package diagnosis finds what the rows say of a fitted model, in one pass over them: who is in each expert, what its
+// residuals are, what it does along the columns. It keeps 8 MB of the rows at most.
+package diagnosis
 
 import (
 	"context"
@@ -17,7 +19,7 @@ type Diagnosis struct {
 	Points []Point
 	// Residuals are, for each expert, the posterior-weighted shares of rows by
 	// their standardised residual (y − g(⟨a_i,x⟩))/σ_i, [predict.Standardised] of any density, in residualBins bins on
-	// [−residualRange, residualRange]; the outer bins take what lies beyond.
+	// [−ResidualRange, ResidualRange]; the outer bins take what lies beyond.
 	Residuals [][]float64
 	// Sharpness are the shares of rows by their largest posterior, in
 	// sharpnessBins bins on [0, 1].
@@ -58,13 +60,15 @@ type Curves struct {
 const (
 	maxPoints     = 1500
 	residualBins  = 40
-	residualRange = 5.0
 	sharpnessBins = 20
 	curvePoints   = 200 // at most model.BlockRows
 )
 
-// Diagnose reads the rows of src once through the model.
-func Diagnose(ctx context.Context, m *fitted.Model, act model.Activation, src dataset.Source) (*Diagnosis, error) {
+// ResidualRange is how far from 0 the bins of residuals go.
+const ResidualRange = 5.0
+
+// Of reads the rows of src once through the model.
+func Of(ctx context.Context, m *fitted.Model, act model.Activation, src dataset.Source) (*Diagnosis, error) {
 	d := newDiagnosing(m, act, src)
 	var err error
 	if m.Groups != nil {
@@ -80,10 +84,10 @@ func Diagnose(ctx context.Context, m *fitted.Model, act model.Activation, src da
 	return d.finish(ctx)
 }
 
-// DiagnoseSharedGate reads the rows of tables, one of every target of a model whose targets
+// OfSharedGate reads the rows of tables, one of every target of a model whose targets
 // share a gate, side by side through the model. The experts' probabilities are those given all
 // targets.
-func DiagnoseSharedGate(ctx context.Context, v *fitted.Vector, act model.Activation,
+func OfSharedGate(ctx context.Context, v *fitted.Vector, act model.Activation,
 	tables []dataset.Source) (out []*Diagnosis, err error) {
 	var all []*diagnosing
 	var shown []dataset.Source
@@ -247,7 +251,7 @@ func (d *Diagnosis) add(p *model.Params, b *model.Block, pred *predict.Predictio
 	for i := range p.K {
 		post := pred.Posterior[i*b.N+r]
 		e := predict.Standardised(p, i, b, r, pred.Experts[i*b.N+r])
-		d.Residuals[i][bin((e+residualRange)/(2*residualRange), residualBins)] += post
+		d.Residuals[i][bin((e+ResidualRange)/(2*ResidualRange), residualBins)] += post
 		if post > point.Posterior {
 			point.Expert, point.Posterior, point.Residual, point.Index = i, post, e, index[i*b.N+r]
 		}
