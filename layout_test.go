@@ -105,6 +105,14 @@ var imports = map[string][]string{
 	"host/moment":  {"sdk", "solver", "host/gaussians", "host/mixture", "host/model", "host/optim", "host/tensor", "host/loss", "host/problem", "internal/numeric", "internal/stream", gonum},
 	"host/search":  {"internal/kernel", "host/model", "host/mixture", "host/optim", "host/metric", "host/dataset", "host/loss", "host/infer", "host/problem", "host/moment", "host/search/arrange", "host/search/partition", "host/search/separation", "internal/numeric", "internal/stream", gonum},
 
+	// Sums over parts, and the files that they travel in.
+	"host/shard":        {"sdk", "internal/numeric", "host/model", "host/dataset", "host/tensor", "host/fitted", "host/mixture", "host/problem", "host/moment", "host/shard/sealed"},
+	"host/shard/newton": {"sdk", "internal/numeric", "internal/textfile", "host/model", "host/dataset", "host/fitted", "host/loss", "host/infer", "host/mixture", "host/optim", "host/problem", "host/recheck", "host/shard", "host/shard/sealed", "host/tensor", gonum},
+	"host/shard/sealed": {"host/dataset", "internal/atomicfile", "internal/memory", "internal/numeric", "internal/textfile"},
+
+	// What tests of these are made of.
+	"host/shard/shardtest": {"sdk", "host/dataset", "host/model", "host/sample", "host/shard", "plugins/sigmoid", gonum},
+
 	// What people read.
 	"host/report":           {"host/model", "host/mixture", "host/metric", "host/infer", "host/fitted", "host/report/numeral", "internal/shown", gonum},
 	"host/report/diagnosis": {"host/model", "host/mixture", "host/dataset", "host/fitted", "host/predict", "host/report", "internal/numeric", gonum},
@@ -127,10 +135,8 @@ var imports = map[string][]string{
 	"host/search/searchtest": {"sdk", "host/dataset", "host/loss", "host/model", "host/moment", "host/problem", "host/sample", "plugins/identity", gonum},
 
 	"host/descent": {"host/model", "host/optim", "host/metric", "host/loss", "host/problem", "host/moment", "host/search", "internal/stream", gonum},
-	"host/shard": {"sdk", "internal/atomicfile", "internal/memory", "internal/numeric", "internal/textfile", "host/model", "host/dataset", "host/tensor", "host/fitted",
-		"host/loss", "host/infer", "host/mixture", "host/optim", "host/problem", "host/moment", "host/recheck", gonum},
 	"host": {"sdk", "internal/claims", "internal/envelope", "internal/numeric", "host/explore", "host/model", "host/optim", "host/metric", "host/dataset", "host/loss", "host/infer",
-		"host/problem", "host/mixture", "host/moment", "host/search", "host/search/penalty", "host/search/separation", "host/search/steps", "host/search/vacancy", "host/descent", "host/fitted", "host/predict", "host/recheck", "host/shard", "host/terms", "internal/stream", gonum},
+		"host/problem", "host/mixture", "host/moment", "host/search", "host/search/penalty", "host/search/separation", "host/search/steps", "host/search/vacancy", "host/descent", "host/fitted", "host/predict", "host/recheck", "host/shard", "host/shard/newton", "host/terms", "internal/stream", gonum},
 	"host/network": {"sdk", "sdk/gauss", "solver", "internal/numeric", "host/model", "host/optim", "host/tensor", "host/metric", "host/dataset", "host/infer", "host/problem", "host/recheck", "internal/stream", gonum},
 	"host/diverse": {"sdk/gauss", "host/model", "host/optim", "host/network", "internal/stream", gonum},
 	"host/catalog": {"sdk", "expression", "table", "internal/claims", "internal/pluginproc", "internal/sandbox", "internal/spotcheck", "internal/suggest", "internal/wasm", "internal/wire", "internal/atomicfile",
@@ -156,7 +162,7 @@ var imports = map[string][]string{
 	"docs/schema": {},
 	"examples":    {},
 	"cmd/moe": {"docs/schema", "sdk", "examples", "expression", "table", "solver", "host", "host/catalog", "host/dataset", "host/dataset/parquet", "host/terms", "host/descent", "host/diverse", "host/optim", "host/fitted", "host/gru", "host/gru/states", "host/learn", "host/predict", "host/infer", "host/metric", "host/mixture", "host/model", "host/native", "host/network",
-		"host/experiment", "host/explore", "host/export", "host/figures", "host/report", "host/report/diagnosis", "host/report/numeral", "host/report/page", "host/report/verdict", "host/sample", "host/shard", "host/benchmark", "host/spec", "host/sweep", "internal/atomicfile", "internal/memory", "internal/shown", "internal/suggest", "internal/tablefile", "internal/textfile", "internal/conform", "internal/wire",
+		"host/experiment", "host/explore", "host/export", "host/figures", "host/report", "host/report/diagnosis", "host/report/numeral", "host/report/page", "host/report/verdict", "host/sample", "host/shard", "host/shard/newton", "host/benchmark", "host/spec", "host/sweep", "internal/atomicfile", "internal/memory", "internal/shown", "internal/suggest", "internal/tablefile", "internal/textfile", "internal/conform", "internal/wire",
 		"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/vbauerster/mpb", "golang.org/x/sys"},
 }
 

@@ -19,8 +19,8 @@ import (
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/moment"
 	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/host/shard/sealed"
 	"github.com/gatedlearning/moe/host/tensor"
-	"github.com/gatedlearning/moe/internal/numeric"
 	"github.com/gatedlearning/moe/sdk"
 )
 
@@ -43,7 +43,7 @@ type Moments struct {
 	fourth  *model.Tree[*tensor.Fourth] // of the last round, by the polynomials
 	fourths *model.Tree[*tensor.Transformed]
 	third   *model.Tree[*tensor.Transformed]
-	prints  *prints  // of the blocks of the part; nil in files of before they were written
+	prints  *Prints  // of the blocks of the part; nil in files of before they were written
 	given   *Moments // all of the round before: of a later round's whole and of its part 1
 }
 
@@ -55,7 +55,7 @@ type momentsHeader struct {
 	Dropped int             `json:"dropped,omitempty"` // rows of the table with missing cells that were left out
 	Sample  Subsample       `json:"sample"`
 	Span    *Span           `json:"span,omitempty"` // of the second round
-	Bodies  []body          `json:"bodies"`
+	Bodies  []sealed.Body   `json:"bodies"`
 }
 
 // Subsample says which rows of a table are taken: row i if the first bits of a hash of
@@ -158,19 +158,19 @@ func (m *Moments) read(ctx context.Context, src dataset.Source, fn func(i int, b
 			"whatever their groups; leave the column out", m.Table.Groups)}
 	}
 	for _, role := range model.OfLaw {
-		if column := m.Table.roles()[role]; column != "" {
+		if column := m.Table.Roles()[role]; column != "" {
 			return &dataset.Error{File: src.Schema().Name, Msg: fmt.Sprintf("column %q of %s: moments are of targets "+
 				"that have one law; leave the column out", column, dataset.RoleNames()[role])}
 		}
 	}
 	from, to := m.Place.Blocks(m.Table.Blocks())
-	m.prints = newPrints(m.Table, from, to)
+	m.prints = NewPrints(m.Table, from, to)
 	return dataset.ReadRange(ctx, src, from, to, func(i int, b *model.Block) error {
 		if err := context.Cause(ctx); err != nil {
 			return err
 		}
 		m.Columns.Add(i, b)
-		m.prints.add(i, b)
+		m.prints.Add(i, b)
 		return fn(i, b)
 	})
 }
@@ -220,9 +220,9 @@ func SumSpan(ctx context.Context, src dataset.Source, t Table, at Place, file st
 	} else {
 		err = m.sumSpan(ctx, src, p, e)
 	}
-	if rows := m.prints.changed(t, given.prints); rows != "" && err == nil {
+	if rows := m.prints.Changed(t, given.prints); rows != "" && err == nil {
 		err = &dataset.Error{File: src.Schema().Name, Msg: fmt.Sprintf("part %d of %d: %s", at.I, at.N,
-			changedRows(rows, file))}
+			ChangedRows(rows, file))}
 	}
 	return m, err
 }
@@ -406,7 +406,7 @@ func (m *Moments) Rows() (all, sampled int) {
 
 // Prints is what a model fitted to the sums keeps of the rows that they were made of; nil of
 // sums of an older version.
-func (m *Moments) Prints() *fitted.Prints { return m.prints.kept(m.Table) }
+func (m *Moments) Prints() *fitted.Prints { return m.prints.Kept(m.Table) }
 
 // Evidence returns the problem of fitting the table that whole sums are of, whose rows
 // are the subsample, and what the moments tell of all rows. Sums of the last round
@@ -588,7 +588,7 @@ func MergeMoments(files []string, parts []*Moments) (*Moments, error) {
 	if err != nil {
 		return nil, err
 	}
-	order, err := complete(files, places)
+	order, err := Complete(files, places)
 	if err != nil {
 		return nil, err
 	}
@@ -600,11 +600,11 @@ func MergeMoments(files []string, parts []*Moments) (*Moments, error) {
 		return m, nil
 	}
 	for i, p := range parts {
-		if rows := p.prints.changed(m.Table, m.given.prints); rows != "" {
-			return nil, &dataset.Error{File: files[i], Msg: changedRows(rows, "the round before")}
+		if rows := p.prints.Changed(m.Table, m.given.prints); rows != "" {
+			return nil, &dataset.Error{File: files[i], Msg: ChangedRows(rows, "the round before")}
 		}
 	}
-	if m.prints.changed(m.Table, m.given.prints) != "" || !equalPrints(m.given.Columns, m.Columns) {
+	if m.prints.Changed(m.Table, m.given.prints) != "" || !equalPrints(m.given.Columns, m.Columns) {
 		return nil, &dataset.Error{File: files[0], Msg: "this round has read other values than the one before"}
 	}
 	return m, nil
@@ -618,7 +618,7 @@ func JoinMoments(files []string, parts []*Moments) (*Moments, error) {
 	if err != nil {
 		return nil, err
 	}
-	at, err := joined(files, places)
+	at, err := Joined(files, places)
 	if err != nil {
 		return nil, err
 	}
@@ -655,7 +655,7 @@ func addMoments(files []string, parts []*Moments, order []int, at Place) (*Momen
 
 // mixes says why parts are not of one round over one table, "" if they are.
 func (m *Moments) mixes(o *Moments) string {
-	if why := m.Table.differsInRound(o.Table); why != "" {
+	if why := m.Table.DiffersInRound(o.Table); why != "" {
 		return why
 	}
 	switch {
@@ -683,7 +683,7 @@ func (m *Moments) add(o *Moments) error {
 	m.sample = append(m.sample, o.sample...)
 	m.targets = append(m.targets, o.targets...)
 	m.design = append(m.design, o.design...)
-	m.prints = m.prints.merged(o.prints)
+	m.prints = m.prints.Merged(o.prints)
 	if o.given != nil {
 		m.given = o.given
 	}
@@ -756,7 +756,7 @@ func (m *Moments) MarshalBinary() ([]byte, error) {
 	h.Bodies = nil
 	var failed error
 	put := func(name string, at model.Node, s encoding.BinaryMarshaler) {
-		b, err := bodyOf(name, at.Level, at.Index, s)
+		b, err := sealed.BodyOf(name, at.Level, at.Index, s)
 		if err != nil {
 			failed = err
 		}
@@ -777,13 +777,13 @@ func (m *Moments) MarshalBinary() ([]byte, error) {
 		put("first", model.Node{}, m.given)
 	}
 	if len(m.sample) > 0 {
-		put("sample", model.Node{}, values(m.sample))
+		put("sample", model.Node{}, sealed.Values(m.sample))
 	}
 	if len(m.targets) > 0 {
-		put("targets", model.Node{}, values(m.targets))
+		put("targets", model.Node{}, sealed.Values(m.targets))
 	}
 	if len(m.design) > 0 {
-		put("design", model.Node{}, values(m.design))
+		put("design", model.Node{}, sealed.Values(m.design))
 	}
 	if m.prints != nil {
 		put(bodyPrints, model.Node{}, m.prints)
@@ -791,14 +791,7 @@ func (m *Moments) MarshalBinary() ([]byte, error) {
 	if failed != nil {
 		return nil, failed
 	}
-	return seal(MomentsFormat, h, h.Bodies)
-}
-
-// values are numbers as bytes.
-type values []float64
-
-func (f values) MarshalBinary() ([]byte, error) {
-	return numeric.AppendFloats(make([]byte, 0, 8*len(f)), f), nil
+	return sealed.Seal(MomentsFormat, h, h.Bodies)
 }
 
 // UnmarshalBinary reads what [Moments.MarshalBinary] wrote.
@@ -806,14 +799,14 @@ func (m *Moments) UnmarshalBinary(data []byte) error { return m.unmarshal(data, 
 
 func (m *Moments) unmarshal(data []byte, depth int) error {
 	out := new(Moments)
-	rest, err := open(data, MomentsFormat, &out.momentsHeader)
+	rest, err := sealed.Open(data, MomentsFormat, &out.momentsHeader)
 	if err != nil {
 		return err
 	}
 	if err := out.check(); err != nil {
 		return err
 	}
-	if err := cut(rest, out.Bodies); err != nil {
+	if err := sealed.Cut(rest, out.Bodies); err != nil {
 		return err
 	}
 	if err := out.load(out.Bodies, depth); err != nil {
@@ -821,10 +814,10 @@ func (m *Moments) unmarshal(data []byte, depth int) error {
 	}
 	if (out.Span != nil && out.Place.I < 2) != (out.given != nil) || out.given != nil && (out.given.Place.N > 0 ||
 		out.given.Round() != out.Round()-1) {
-		return errDamaged
+		return sealed.ErrDamaged
 	}
 	if out.Table.Print != 0 && out.prints == nil {
-		return errDamaged
+		return sealed.ErrDamaged
 	}
 	out.Bodies = nil
 	*m = *out
@@ -836,13 +829,13 @@ func (h *Moments) check() error {
 	d := len(h.Table.Features)
 	p := h.Place
 	whole := p == Place{}
-	if d < 1 || h.Table.Target == "" || h.Table.Rows < 1 || !whole && !p.valid() ||
+	if d < 1 || h.Table.Target == "" || h.Table.Rows < 1 || !whole && !p.Valid() ||
 		len(h.Columns.Least) != d+1 || len(h.Columns.Most) != d+1 || len(h.Columns.Prints) != d+1 ||
 		h.Sample.Rows < 1 || h.Round() > h.Rounds() {
-		return errDamaged
+		return sealed.ErrDamaged
 	}
 	if s := h.Span; s != nil && s.Transform != "" && s.Transform != moment.Optimal {
-		return errDamaged
+		return sealed.ErrDamaged
 	}
 	return nil
 }
@@ -875,7 +868,7 @@ func (m *Moments) transformed() iter.Seq2[string, **model.Tree[*tensor.Transform
 }
 
 // load gives m what the bodies hold.
-func (m *Moments) load(bodies []body, depth int) error {
+func (m *Moments) load(bodies []sealed.Body, depth int) error {
 	next := make(map[string]int) // block behind those of each kind of sums
 	from, to := m.blocks()
 	for _, b := range bodies {
@@ -883,22 +876,22 @@ func (m *Moments) load(bodies []body, depth int) error {
 		switch b.Name {
 		case "first":
 			if depth > 1 || m.Span == nil {
-				return errDamaged
+				return sealed.ErrDamaged
 			}
 			m.given = new(Moments)
-			err = m.given.unmarshal(b.data, depth+1)
+			err = m.given.unmarshal(b.Data, depth+1)
 		case "sample":
-			err = m.loadSample(b.data)
+			err = m.loadSample(b.Data)
 		case "targets":
 			n := m.rowsOf(moment.LevelRows)
 			if m.Table.Weights != "" {
 				n *= 2
 			}
-			m.targets, err = exactly(b.data, n)
+			m.targets, err = sealed.Exactly(b.Data, n)
 		case "design":
-			m.design, err = exactly(b.data, m.rowsOf(moment.DesignRows(len(m.Table.Features)))*m.Table.width())
+			m.design, err = sealed.Exactly(b.Data, m.rowsOf(moment.DesignRows(len(m.Table.Features)))*m.Table.width())
 		case bodyPrints:
-			m.prints, err = loadPrints(m.Table, from, to, b.data)
+			m.prints, err = LoadPrints(m.Table, from, to, b.Data)
 		default:
 			at := model.Node{Level: b.Level, Index: b.Index}
 			if _, ok := next[b.Name]; !ok {
@@ -906,7 +899,7 @@ func (m *Moments) load(bodies []body, depth int) error {
 			}
 			if b.Level < 0 || b.Level > 50 || b.Index < 0 || at.First() != next[b.Name] ||
 				b.Index >= (to+1<<b.Level-1)>>b.Level {
-				return errDamaged
+				return sealed.ErrDamaged
 			}
 			next[b.Name] = min((b.Index+1)<<b.Level, to)
 			err = m.loadSums(b, at)
@@ -918,12 +911,12 @@ func (m *Moments) load(bodies []body, depth int) error {
 	must, may := m.sums()
 	for name, at := range next {
 		if at != to || !slices.Contains(must, name) && !slices.Contains(may, name) {
-			return errDamaged
+			return sealed.ErrDamaged
 		}
 	}
 	for _, name := range must {
 		if _, ok := next[name]; !ok && from < to {
-			return errDamaged
+			return sealed.ErrDamaged
 		}
 	}
 	return nil
@@ -954,27 +947,27 @@ func (m *Moments) sums() (must, may []string) {
 }
 
 // loadSums reads a node.
-func (m *Moments) loadSums(b body, at model.Node) error {
+func (m *Moments) loadSums(b sealed.Body, at model.Node) error {
 	d := len(m.Table.Features)
 	rows := min((at.First()+1<<at.Level)*model.BlockRows, m.Table.Rows) - at.First()*model.BlockRows
 	switch b.Name {
 	case bodySecond:
 		s := new(tensor.Second)
-		if err := s.UnmarshalBinary(b.data); err != nil {
+		if err := s.UnmarshalBinary(b.Data); err != nil {
 			return err
 		}
 		if s.D != d || s.N != rows {
-			return errDamaged
+			return sealed.ErrDamaged
 		}
 		m.second = planted(m.second, at, s, func() *tensor.Second { return tensor.NewSecond(d) })
 		return nil
 	case bodyFourth:
 		f := new(tensor.Fourth)
-		if err := f.UnmarshalBinary(b.data); err != nil {
+		if err := f.UnmarshalBinary(b.Data); err != nil {
 			return err
 		}
 		if f.Features() != d || f.N != rows {
-			return errDamaged
+			return sealed.ErrDamaged
 		}
 		m.fourth = planted(m.fourth, at, f, f.Like)
 		return nil
@@ -985,16 +978,16 @@ func (m *Moments) loadSums(b body, at model.Node) error {
 			continue
 		}
 		s := new(tensor.Transformed)
-		if err := s.UnmarshalBinary(b.data); err != nil {
+		if err := s.UnmarshalBinary(b.Data); err != nil {
 			return err
 		}
 		if s.Order != order || s.N != rows || order == 2 && s.M != d {
-			return errDamaged
+			return sealed.ErrDamaged
 		}
 		*tree = planted(*tree, at, s, s.Like)
 		return nil
 	}
-	return errDamaged
+	return sealed.ErrDamaged
 }
 
 // planted is a tree with one node more.
@@ -1008,10 +1001,10 @@ func planted[T model.Sums[T]](tree *model.Tree[T], at model.Node, s T, empty fun
 
 func (m *Moments) loadSample(data []byte) error {
 	if len(data)%(8*m.Table.width()) != 0 {
-		return errDamaged
+		return sealed.ErrDamaged
 	}
 	var err error
-	m.sample, err = numbers(data)
+	m.sample, err = sealed.Numbers(data)
 	return err
 }
 
@@ -1021,10 +1014,10 @@ func (m *Moments) Write(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
-	return write(ctx, path, data)
+	return sealed.Write(ctx, path, data)
 }
 
 // ReadMoments reads a file of sums. What is none is a *dataset.Error.
 func ReadMoments(path string) (*Moments, error) {
-	return readAs[Moments](path, MomentsFormat)
+	return sealed.Read[Moments](path, MomentsFormat)
 }

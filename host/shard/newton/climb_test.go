@@ -1,4 +1,4 @@
-package shard_test
+package newton_test
 
 import (
 	"fmt"
@@ -17,6 +17,8 @@ import (
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/sample"
 	"github.com/gatedlearning/moe/host/shard"
+	"github.com/gatedlearning/moe/host/shard/newton"
+	"github.com/gatedlearning/moe/host/shard/shardtest"
 	"github.com/gatedlearning/moe/plugins/exp"
 	"github.com/gatedlearning/moe/plugins/identity"
 	"github.com/gatedlearning/moe/plugins/relu"
@@ -25,25 +27,11 @@ import (
 	"github.com/gatedlearning/moe/sdk"
 )
 
-// drawn are n rows of a known mixture, in memory.
-func drawn(t *testing.T, cfg sample.Config) inMemory {
-	t.Helper()
-	s, err := sample.New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	data, err := dataset.Load(t.Context(), s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return inMemory{s, data}
-}
-
 // logLikelihood is that of all rows at the parameters of m, which the passes do not tell.
-func logLikelihood(t *testing.T, rows inMemory, act sdk.Activation, m *fitted.Model) float64 {
+func logLikelihood(t *testing.T, rows shardtest.InMemory, act sdk.Activation, m *fitted.Model) float64 {
 	t.Helper()
 	p := m.Params()
-	v, err := loss.NewLikelihood(rows.data, act, p, loss.All, 2).LogLikelihood(t.Context(), p)
+	v, err := loss.NewLikelihood(rows.Data, act, p, loss.All, 2).LogLikelihood(t.Context(), p)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,8 +50,8 @@ func TestPassesNeverFall(t *testing.T) {
 	}{{relu.Family, "moments", 0}, {identity.Family, "moments", 0}, {tanh.Family, "random", 0.3}, {sigmoid.Family, "random", 1}, {relu.Family, "random", 30}, {identity.Family, "random", 1e6}} {
 		t.Run(c.family.Name+" "+c.start, func(t *testing.T) {
 			const n, d, k = 6000, 10, 3
-			act := open(t, c.family)
-			rows := drawn(t, sample.Config{Activation: act, K: k, D: d, N: n, Sigma: 0.05, Seed: 1})
+			act := shardtest.Activation(t, c.family)
+			rows := shardtest.Drawn(t, sample.Config{Activation: act, K: k, D: d, N: n, Sigma: 0.05, Seed: 1})
 			m, err := host.Fit(t.Context(), act, rows, host.Config{K: k, Method: host.Moments{}})
 			if err != nil {
 				t.Fatal(err)
@@ -97,7 +85,7 @@ func TestPassesNeverFall(t *testing.T) {
 					t.Logf("%d passes, converged %v %s", i, s.Converged, s.Reason)
 					break
 				}
-				if i == shard.MostPasses {
+				if i == newton.MostPasses {
 					t.Fatal("it goes on")
 				}
 			}
@@ -108,8 +96,8 @@ func TestPassesNeverFall(t *testing.T) {
 // TestPassesGoOn: a loop that ended at its most passes goes on from its model, to
 // where one with more passes would be.
 func TestPassesGoOn(t *testing.T) {
-	act := open(t, tanh.Family)
-	rows := drawn(t, sample.Config{Activation: act, K: 3, D: 10, N: 4000, Sigma: 0.05, Seed: 1})
+	act := shardtest.Activation(t, tanh.Family)
+	rows := shardtest.Drawn(t, sample.Config{Activation: act, K: 3, D: 10, N: 4000, Sigma: 0.05, Seed: 1})
 	m, err := host.Fit(t.Context(), act, rows, host.Config{K: 3, Method: host.Moments{}})
 	if err != nil {
 		t.Fatal(err)
@@ -120,17 +108,17 @@ func TestPassesGoOn(t *testing.T) {
 		p.Regressors[i] = 0.3 * rng.NormFloat64()
 	}
 	m.SetParams(p)
-	var s *shard.Step
+	var s *newton.Step
 	for s == nil || !s.Converged {
 		if s = pass(t, rows, 2, m, act); s.Pass == 60 {
 			t.Fatalf("not converged: %s", s.Model.Fit.Status)
 		}
-		if s.Pass == shard.MostPasses && (s.GoOn() || s.Reason == "") {
+		if s.Pass == newton.MostPasses && (s.GoOn() || s.Reason == "") {
 			t.Errorf("pass %d goes on, or says nothing", s.Pass)
 		}
 		m = s.Model
 	}
-	if s.Pass <= shard.MostPasses {
+	if s.Pass <= newton.MostPasses {
 		t.Errorf("%d passes were enough: the start is too good for this test", s.Pass)
 	}
 }
@@ -139,9 +127,9 @@ func TestPassesGoOn(t *testing.T) {
 // all rows takes as many passes as one in order, to the same parameters: score and information are
 // those of the order that the model gets.
 func TestExpertsInOrder(t *testing.T) {
-	act := open(t, sigmoid.Family)
-	rows := drawn(t, sample.Config{Activation: act, K: 3, D: 6, N: 8000, Sigma: 0.05, Seed: 4, Design: sample.Separated})
-	part := inMemory{rows, &model.Data{N: 2048, D: 6, Blocks: rows.data.Blocks[:8]}}
+	act := shardtest.Activation(t, sigmoid.Family)
+	rows := shardtest.Drawn(t, sample.Config{Activation: act, K: 3, D: 6, N: 8000, Sigma: 0.05, Seed: 4, Design: sample.Separated})
+	part := shardtest.InMemory{Source: rows, Data: &model.Data{N: 2048, D: 6, Blocks: rows.Data.Blocks[:8]}}
 	start, err := host.Fit(t.Context(), act, part, host.Config{K: 3, Intercepts: host.BothIntercepts, Noise: host.PerExpert{}})
 	if err != nil {
 		t.Fatal(err)
@@ -182,7 +170,7 @@ func TestExpertsInOrder(t *testing.T) {
 // at that one, and what leads to one maximum is followed once.
 func TestSideBySide(t *testing.T) {
 	const n, d = 6000, 3
-	act, ctx := open(t, identity.Family), t.Context()
+	act, ctx := shardtest.Activation(t, identity.Family), t.Context()
 	x, y := gated(t, act, n, d, 0.3, 3)
 	src := dataset.Matrix(x, y)
 	want, err := host.Fit(ctx, act, src, host.Config{K: 2})
@@ -207,13 +195,13 @@ func TestSideBySide(t *testing.T) {
 	near.Gating[0] -= 0.05
 	next := want.Params()
 	next.Regressors[1] -= 0.05
-	shard.SideBySide(&start, []shard.Optimum{{Params: near, Agreeing: 2}, {Params: next, Agreeing: 5}})
+	newton.SideBySide(&start, []newton.Optimum{{Params: near, Agreeing: 2}, {Params: next, Agreeing: 5}})
 	if len(start.Fit.Climbs) != 3 {
 		t.Fatalf("%d climbs", len(start.Fit.Climbs))
 	}
 	for _, parts := range []int{1, 4} {
 		m, most := &start, 0
-		var s *shard.Step
+		var s *newton.Step
 		for s == nil || s.GoOn() {
 			s = pass(t, src, parts, m, act)
 			m, most = s.Model, max(most, s.Climbs)
@@ -242,12 +230,12 @@ func TestSideBySide(t *testing.T) {
 }
 
 // TestFromTheSubsample: from the full fit of a subsample the passes are in at most
-// shard.MostPasses merges where a fit of all rows on one machine is that begins at the same start,
+// newton.MostPasses merges where a fit of all rows on one machine is that begins at the same start,
 // whatever the number of parts: to 1e-9 of the larger of 1 and a parameter, where the maximum is
 // at no kink of the likelihood, and there within the 0.01 of log-likelihood that end fits at one.
 // Twenty designs:
 //
-//	MOE_STUDY=20 go test ./host/shard -run TestFromTheSubsample -v
+//	MOE_STUDY=20 go test ./host/shard/newton -run TestFromTheSubsample -v
 func TestFromTheSubsample(t *testing.T) {
 	tables, err := strconv.Atoi(os.Getenv("MOE_STUDY"))
 	if err != nil {
@@ -255,7 +243,7 @@ func TestFromTheSubsample(t *testing.T) {
 	}
 	families := []sdk.Family{sigmoid.Family, identity.Family, tanh.Family, relu.Family}
 	for i := range tables {
-		act, rng := open(t, families[i%4]), rand.New(rand.NewPCG(29, uint64(i)))
+		act, rng := shardtest.Activation(t, families[i%4]), rand.New(rand.NewPCG(29, uint64(i)))
 		k := 2 + rng.IntN(2)
 		c := sample.Config{
 			Activation: act, K: k, D: 2*k + rng.IntN(4), N: 12000 + rng.IntN(8000), Sigma: []float64{0.05, 0.1, 0.3}[rng.IntN(3)],
@@ -265,12 +253,12 @@ func TestFromTheSubsample(t *testing.T) {
 		if i%5 == 2 {
 			cfg.Noise = host.PerExpert{}
 		}
-		rows := drawn(t, c)
+		rows := shardtest.Drawn(t, c)
 		table, err := shard.Open(t.Context(), rows)
 		if err != nil {
 			t.Fatal(err)
 		}
-		first := merged(t, 3, func(at shard.Place) (*shard.Moments, error) {
+		first := shardtest.Merged(t, 3, func(at shard.Place) (*shard.Moments, error) {
 			return shard.Sum(t.Context(), rows, table, at, shard.Subsample{Seed: 1, Rows: 3000})
 		})
 		start, err := host.FitSums(t.Context(), act, first, "first", cfg)
@@ -303,7 +291,7 @@ func TestFromTheSubsample(t *testing.T) {
 }
 
 // passesUp makes passes in parts until they end, the certificate not among them.
-func passesUp(t *testing.T, src dataset.Source, parts int, m *fitted.Model, act sdk.Activation) (s *shard.Step) {
+func passesUp(t *testing.T, src dataset.Source, parts int, m *fitted.Model, act sdk.Activation) (s *newton.Step) {
 	t.Helper()
 	for s == nil || !s.Converged && s.GoOn() {
 		s = pass(t, src, parts, m, act)
@@ -315,7 +303,7 @@ func passesUp(t *testing.T, src dataset.Source, parts int, m *fitted.Model, act 
 // TestStalled: where no step raises the log-likelihood the passes end and say so: two experts
 // that are the same are at a saddle.
 func TestStalled(t *testing.T) {
-	act, ctx := open(t, identity.Family), t.Context()
+	act, ctx := shardtest.Activation(t, identity.Family), t.Context()
 	x, y := gated(t, act, 4000, 3, 0.3, 3)
 	src := dataset.Matrix(x, y)
 	one, err := host.Fit(ctx, act, src, host.Config{K: 1})
@@ -335,7 +323,7 @@ func TestStalled(t *testing.T) {
 	p.Sigma = slices.Clone(one.Sigma)
 	m.SetParams(p)
 	s := passesUp(t, src, 2, m, act)
-	if s.Converged || s.Reason == "" || s.Pass >= shard.MostPasses {
+	if s.Converged || s.Reason == "" || s.Pass >= newton.MostPasses {
 		t.Errorf("at a saddle: converged %v after %d passes, %q", s.Converged, s.Pass, s.Reason)
 	}
 }
@@ -343,16 +331,16 @@ func TestStalled(t *testing.T) {
 // TestSumsOfCounts: Poisson experts fitted to the subsample of moment sums, and a zero expert beside them, are brought by
 // passes to the fit of all rows. The spectral estimate of the sums is that of all rows, to the byte.
 func TestSumsOfCounts(t *testing.T) {
-	act, ctx := open(t, exp.Family), t.Context()
+	act, ctx := shardtest.Activation(t, exp.Family), t.Context()
 	for _, zero := range []bool{false, true} {
 		cfg := host.Config{K: 2, Family: "poisson", ZeroExpert: zero}
-		rows := drawn(t, sample.Config{Activation: act, K: 2, D: 5, N: 12000, Family: "poisson", Zero: zero, Design: sample.Random, Seed: 3})
+		rows := shardtest.Drawn(t, sample.Config{Activation: act, K: 2, D: 5, N: 12000, Family: "poisson", Zero: zero, Design: sample.Random, Seed: 3})
 		table, err := shard.Open(ctx, rows)
 		if err != nil {
 			t.Fatal(err)
 		}
 		first := func(take int) *shard.Moments {
-			return merged(t, 3, func(at shard.Place) (*shard.Moments, error) {
+			return shardtest.Merged(t, 3, func(at shard.Place) (*shard.Moments, error) {
 				return shard.Sum(ctx, rows, table, at, shard.Subsample{Seed: 1, Rows: take})
 			})
 		}
@@ -364,7 +352,7 @@ func TestSumsOfCounts(t *testing.T) {
 		starts := []*shard.Moments{some}
 		asked := shard.Asked{K: 2, Family: "poisson"}
 		if !zero {
-			starts = append(starts, later(t, rows, table, 3, act, some, asked))
+			starts = append(starts, shardtest.Later(t, rows, table, 3, act, some, asked))
 		}
 		for _, sums := range starts {
 			start, err := host.FitSums(ctx, act, sums, "sums", cfg)
@@ -384,11 +372,11 @@ func TestSumsOfCounts(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, parts := range []int{1, 7} {
-			got, err := host.FitSums(ctx, act, later(t, rows, table, parts, act, first(1<<16), asked), "all", cfg)
+			got, err := host.FitSums(ctx, act, shardtest.Later(t, rows, table, parts, act, first(1<<16), asked), "all", cfg)
 			if err != nil {
 				t.Fatal(err)
 			}
-			equalJSON(t, fmt.Sprint("spectral, parts ", parts), got, want)
+			shardtest.EqualJSON(t, fmt.Sprint("spectral, parts ", parts), got, want)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package shard_test
+package newton_test
 
 import (
 	"fmt"
@@ -16,6 +16,8 @@ import (
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/shard"
+	"github.com/gatedlearning/moe/host/shard/newton"
+	"github.com/gatedlearning/moe/host/shard/shardtest"
 	"github.com/gatedlearning/moe/plugins/exp"
 	"github.com/gatedlearning/moe/plugins/identity"
 	"github.com/gatedlearning/moe/plugins/sigmoid"
@@ -93,7 +95,7 @@ func (g *groupedRows) whole(rows int) int {
 }
 
 // loop makes passes until they end.
-func loop(t *testing.T, src dataset.Source, parts int, m *fitted.Model, act sdk.Activation) *shard.Step {
+func loop(t *testing.T, src dataset.Source, parts int, m *fitted.Model, act sdk.Activation) *newton.Step {
 	t.Helper()
 	for {
 		s := pass(t, src, parts, m, act)
@@ -120,7 +122,7 @@ func TestNewtonOfGroups(t *testing.T) {
 		"trials":   {sigmoid.Family, host.Config{K: 2, Intercepts: host.BothIntercepts, Family: "binomial"}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			act, ctx := open(t, c.family), t.Context()
+			act, ctx := shardtest.Activation(t, c.family), t.Context()
 			c.cfg.Method, c.cfg.Gate = host.Auto{Starts: 8}, gate
 			rows := drawGroups(500, c.cfg.Family, 5)
 			rows.weightedBy = c.weighted
@@ -189,7 +191,7 @@ func TestNewtonOfGroups(t *testing.T) {
 // TestGroupsThatDoNotFit: a group that has rows in two parts, a column of the gate or weights that vary in a group, and a
 // model and a table of which one knows of no groups are refused in words that name them.
 func TestGroupsThatDoNotFit(t *testing.T) {
-	act, ctx := open(t, identity.Family), t.Context()
+	act, ctx := shardtest.Activation(t, identity.Family), t.Context()
 	rows := drawGroups(500, "", 5)
 	whole := rows.table(len(rows.y))
 	fit := func(src dataset.Source, gate host.Gate) *fitted.Model {
@@ -201,14 +203,14 @@ func TestGroupsThatDoNotFit(t *testing.T) {
 	}
 	level := host.Softmax{Features: []string{"level"}}
 	m := fit(rows.table(800), level)
-	part := func(src dataset.Source, m *fitted.Model, i, n int) (*shard.Newton, error) {
+	part := func(src dataset.Source, m *fitted.Model, i, n int) (*newton.Sums, error) {
 		table, err := shard.Open(ctx, src)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return shard.SumNewton(ctx, src, table, shard.Place{I: i, N: n}, m, act, 1)
+		return newton.Sum(ctx, src, table, shard.Place{I: i, N: n}, m, act, 1)
 	}
-	parts := func(src dataset.Source, n int) (files []string, all []*shard.Newton) {
+	parts := func(src dataset.Source, n int) (files []string, all []*newton.Sums) {
 		for i := range n {
 			one, err := part(src, m, i+1, n)
 			if err != nil {
@@ -224,32 +226,32 @@ func TestGroupsThatDoNotFit(t *testing.T) {
 	apart.id[2500] = 1003 // of a group that the first rows have
 	files, all := parts(apart.table(len(rows.y)), 7)
 	const says = `part-6: group 1003 of column "id" has rows in part 6 of 7 and in part 1: parts hold whole groups; sort the rows by the column, or make one part of all`
-	_, err := shard.MergeNewton(files, all)
-	wantData(t, "a group in two parts", err, says)
-	_, err = shard.JoinNewton(files, all)
-	wantData(t, "a group in two parts, joined", err, says)
-	first, err := shard.JoinNewton(files[:3], all[:3])
+	_, err := newton.Merge(files, all)
+	shardtest.WantData(t, "a group in two parts", err, says)
+	_, err = newton.Join(files, all)
+	shardtest.WantData(t, "a group in two parts, joined", err, says)
+	first, err := newton.Join(files[:3], all[:3])
 	if err != nil {
 		t.Fatal(err)
 	}
-	rest, err := shard.JoinNewton(files[3:], all[3:])
+	rest, err := newton.Join(files[3:], all[3:])
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = shard.MergeNewton([]string{"a", "b"}, []*shard.Newton{first, rest})
-	wantData(t, "a group in parts that were joined", err, "b"+says[len("part-6"):])
+	_, err = newton.Merge([]string{"a", "b"}, []*newton.Sums{first, rest})
+	shardtest.WantData(t, "a group in parts that were joined", err, "b"+says[len("part-6"):])
 
 	varies := fit(rows.plain(800), nil)
 	_, err = part(whole, varies, 2, 2)
-	wantData(t, "a gate that varies", err, `column "a" of the gate varies within group`)
+	shardtest.WantData(t, "a gate that varies", err, `column "a" of the gate varies within group`)
 	_, err = part(rows.plain(len(rows.y)), m, 1, 2)
-	wantData(t, "no groups", err, `the model is of rows in groups of column "id", which is not among the columns read`)
+	shardtest.WantData(t, "no groups", err, `the model is of rows in groups of column "id", which is not among the columns read`)
 	byRow := make([]float64, len(rows.y))
 	for i := range byRow {
 		byRow[i] = float64(1 + i)
 	}
 	_, err = part(whole.With(model.Weights, "w", byRow), m, 1, 2)
-	wantData(t, "weights", err, `have the weights`)
+	shardtest.WantData(t, "weights", err, `have the weights`)
 
 	one := *rows
 	one.id, one.x = make([]float64, len(rows.id)), slices.Clone(rows.x)
@@ -257,13 +259,13 @@ func TestGroupsThatDoNotFit(t *testing.T) {
 		one.x[i] = 1
 	}
 	files, all = parts(one.table(len(rows.y)), 2)
-	_, err = shard.MergeNewton(files, all)
-	wantData(t, "one group", err, `column "id" has one group, 0, in every row`)
+	_, err = newton.Merge(files, all)
+	shardtest.WantData(t, "one group", err, `column "id" has one group, 0, in every row`)
 
 	alone := fit(rows.plain(800), level)
 	s := pass(t, rows.plain(len(rows.y)), 2, alone, act)
 	_, err = part(rows.table(len(rows.y)), s.Model, 1, 2)
-	wantData(t, "passes without groups", err, "the model is of passes over rows that are in no groups")
+	shardtest.WantData(t, "passes without groups", err, "the model is of passes over rows that are in no groups")
 
 	// Ids are among what a pass must find as the one before did.
 	s = pass(t, rows.table(len(rows.y)), 2, m, act)
@@ -278,5 +280,5 @@ func TestGroupsThatDoNotFit(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = shard.Sum(ctx, rows.table(len(rows.y)), table, shard.Place{I: 1, N: 2}, shard.Subsample{Rows: 100})
-	wantData(t, "moments", err, `column "id" of groups: moments are of rows`)
+	shardtest.WantData(t, "moments", err, `column "id" of groups: moments are of rows`)
 }

@@ -1,4 +1,4 @@
-package shard
+package newton
 
 import (
 	"bytes"
@@ -12,6 +12,8 @@ import (
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/host/shard"
+	"github.com/gatedlearning/moe/host/shard/sealed"
 	"github.com/gatedlearning/moe/internal/numeric"
 )
 
@@ -27,12 +29,12 @@ type members struct {
 }
 
 // admitGroups refuses a table and a model of which one knows of groups and the other does not.
-func admitGroups(file string, t Table, m *fitted.Model) error {
+func admitGroups(file string, t shard.Table, m *fitted.Model) error {
 	switch {
 	case m.Groups != nil && t.Groups == "":
 		return &dataset.Error{File: file, Msg: fmt.Sprintf("the model is of rows in groups of column %q, which is not "+
 			"among the columns read", m.Groups.Column)}
-	case m.Groups == nil && t.Groups != "" && m.Fit.Method == NewtonMethod:
+	case m.Groups == nil && t.Groups != "" && m.Fit.Method == Method:
 		return &dataset.Error{File: file, Msg: fmt.Sprintf("the model is of passes over rows that are in no groups; "+
 			"for those of column %q begin at the model that these began at", t.Groups)}
 	}
@@ -53,7 +55,7 @@ func withoutPosteriors(m *fitted.Model) *fitted.Model {
 // readGroups reads the rows of the part's groups: those from the first on, in the blocks from ≤ i < to of the table,
 // that is of another group than the row before it, up to the first behind these blocks that is. It also returns how
 // many rows of the table are before them, and calls see with the blocks of the part.
-func readGroups(ctx context.Context, src dataset.Source, t Table, from, to int,
+func readGroups(ctx context.Context, src dataset.Source, t shard.Table, from, to int,
 	see func(i int, b *model.Block)) (*model.Data, int, error) {
 	out := model.Gathered{D: len(t.Features)}
 	if from >= to {
@@ -90,7 +92,7 @@ func readGroups(ctx context.Context, src dataset.Source, t Table, from, to int,
 }
 
 // takeGroups finds the groups of a part's rows, and refuses a gate that sees what varies within one.
-func (n *Newton) takeGroups(ctx context.Context, schema dataset.Schema, m *fitted.Model, data *model.Data,
+func (n *Sums) takeGroups(ctx context.Context, schema dataset.Schema, m *fitted.Model, data *model.Data,
 	first int) error {
 	found, err := problem.FindGroups(ctx, schema, data, first)
 	if err != nil {
@@ -110,7 +112,7 @@ func (n *Newton) takeGroups(ctx context.Context, schema dataset.Schema, m *fitte
 }
 
 // wholeGroups refuses a group that is in two parts.
-func wholeGroups(files []string, parts []*Newton, order []int) error {
+func wholeGroups(files []string, parts []*Sums, order []int) error {
 	if parts[0].Table.Groups == "" {
 		return nil
 	}
@@ -131,7 +133,7 @@ func wholeGroups(files []string, parts []*Newton, order []int) error {
 }
 
 // count has the model be of as many groups as all parts have, and returns what the rows weigh.
-func (n *Newton) count(file string, m *fitted.Model) (rows float64, err error) {
+func (n *Sums) count(file string, m *fitted.Model) (rows float64, err error) {
 	groups, column := 0, n.Table.Groups
 	for _, part := range n.groups {
 		groups += len(part.ids)
@@ -174,7 +176,7 @@ func (g membership) MarshalBinary() ([]byte, error) {
 }
 
 // loadMembership reads that of the parts at a place.
-func loadMembership(at Place, data []byte) (out membership, err error) {
+func loadMembership(at shard.Place, data []byte) (out membership, err error) {
 	all, whole := data, true
 	number := func() uint64 {
 		v, used := binary.Uvarint(data)
@@ -194,11 +196,11 @@ func loadMembership(at Place, data []byte) (out membership, err error) {
 		data = data[n:]
 		return v
 	}
-	for part := at.I; part <= at.last() && whole; part++ {
+	for part := at.I; part <= at.Last() && whole; part++ {
 		p := members{part: part}
 		whole = number() == uint64(part)
 		if weight := bytesOf(8); whole {
-			v, err := numbers(weight)
+			v, err := sealed.Numbers(weight)
 			if err != nil {
 				return nil, err
 			}
@@ -210,7 +212,7 @@ func loadMembership(at Place, data []byte) (out membership, err error) {
 		out = append(out, p)
 	}
 	if again, _ := out.MarshalBinary(); !whole || !bytes.Equal(again, all) {
-		return nil, errDamaged
+		return nil, sealed.ErrDamaged
 	}
 	return out, nil
 }

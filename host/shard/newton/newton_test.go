@@ -1,4 +1,4 @@
-package shard_test
+package newton_test
 
 import (
 	"errors"
@@ -18,6 +18,8 @@ import (
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/shard"
+	"github.com/gatedlearning/moe/host/shard/newton"
+	"github.com/gatedlearning/moe/host/shard/shardtest"
 	"github.com/gatedlearning/moe/plugins/exp"
 	"github.com/gatedlearning/moe/plugins/identity"
 	"github.com/gatedlearning/moe/plugins/relu"
@@ -26,15 +28,15 @@ import (
 )
 
 // pass makes a pass over all rows in parts that travel as bytes.
-func pass(t *testing.T, src dataset.Source, parts int, m *fitted.Model, act sdk.Activation) *shard.Step {
+func pass(t *testing.T, src dataset.Source, parts int, m *fitted.Model, act sdk.Activation) *newton.Step {
 	t.Helper()
 	table, err := shard.Open(t.Context(), src)
 	if err != nil {
 		t.Fatal(err)
 	}
-	files, list := make([]string, parts), make([]*shard.Newton, parts)
+	files, list := make([]string, parts), make([]*newton.Sums, parts)
 	for at, i := range rand.New(rand.NewPCG(1, uint64(parts))).Perm(parts) {
-		n, err := shard.SumNewton(t.Context(), src, table, shard.Place{I: i + 1, N: parts}, m, act, 1)
+		n, err := newton.Sum(t.Context(), src, table, shard.Place{I: i + 1, N: parts}, m, act, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -42,19 +44,19 @@ func pass(t *testing.T, src dataset.Source, parts int, m *fitted.Model, act sdk.
 		if err != nil {
 			t.Fatal(err)
 		}
-		files[at], list[at] = fmt.Sprint(i+1), new(shard.Newton)
+		files[at], list[at] = fmt.Sprint(i+1), new(newton.Sums)
 		if err := list[at].UnmarshalBinary(data); err != nil {
 			t.Fatal(err)
 		}
 		data[len(data)/2] ^= 1
-		if new(shard.Newton).UnmarshalBinary(data) == nil {
+		if new(newton.Sums).UnmarshalBinary(data) == nil {
 			t.Fatal("a damaged part is read")
 		}
 	}
-	merge := shard.MergeNewton
+	merge := newton.Merge
 	if list[0].Certificate() {
-		merge = func(files []string, parts []*shard.Newton) (*shard.Step, error) {
-			return shard.Certify(t.Context(), files, parts, act, 1)
+		merge = func(files []string, parts []*newton.Sums) (*newton.Step, error) {
+			return newton.Certify(t.Context(), files, parts, act, 1)
 		}
 	}
 	s, err := merge(files, list)
@@ -107,7 +109,7 @@ func TestNewton(t *testing.T) {
 		"zero expert":           {exp.Family, 3000, host.Config{K: 2, Intercepts: host.BothIntercepts, Family: "poisson", ZeroExpert: true}, absent},
 	} {
 		t.Run(name, func(t *testing.T) {
-			act, ctx := open(t, c.family), t.Context()
+			act, ctx := shardtest.Activation(t, c.family), t.Context()
 			c.cfg.Method = host.Auto{Starts: 8}
 			x, y := gated(t, act, c.n, d, 0.1, 3)
 			src := c.table(x, y)
@@ -122,8 +124,8 @@ func TestNewton(t *testing.T) {
 			var first *fitted.Model
 			for _, parts := range []int{1, 3, 30} {
 				m := start
-				var s *shard.Step
-				for pass1 := 1; pass1 <= shard.MostPasses; pass1++ {
+				var s *newton.Step
+				for pass1 := 1; pass1 <= newton.MostPasses; pass1++ {
 					s = pass(t, src, parts, m, act)
 					if m = s.Model; s.Pass != pass1 || m.Fit.Converged != s.Converged {
 						t.Fatalf("pass %d says %d", pass1, s.Pass)
@@ -191,7 +193,7 @@ func sameCertificate(t *testing.T, name string, got, ref *fitted.Certificate) {
 // the 0.01 of log-likelihood that ends that too, and a fifth of a standard error.
 func TestNewtonAtKinks(t *testing.T) {
 	const n, d = 6000, 3
-	act, ctx := open(t, relu.Family), t.Context()
+	act, ctx := shardtest.Activation(t, relu.Family), t.Context()
 	for seed, cfg := range map[uint64]host.Config{1: {K: 2, Intercepts: host.BothIntercepts, Noise: host.PerExpert{}}, 2: {K: 2}} {
 		x, y := gated(t, act, n, d, 1, seed)
 		src := dataset.Matrix(x, y)
@@ -203,9 +205,9 @@ func TestNewtonAtKinks(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var s *shard.Step
+		var s *newton.Step
 		for s == nil || !s.Converged {
-			if s = pass(t, src, 3, m, act); s.Pass > shard.MostPasses {
+			if s = pass(t, src, 3, m, act); s.Pass > newton.MostPasses {
 				t.Fatalf("seed %d: after %d passes the step is %v", seed, s.Pass-1, s.Size)
 			}
 			m = s.Model
@@ -349,7 +351,7 @@ func matching(m, want *fitted.Model) []int {
 
 // TestPassesThatDoNotFit: parts at different models, missing and doubled ones are named.
 func TestPassesThatDoNotFit(t *testing.T) {
-	act, ctx, src := open(t, identity.Family), t.Context(), rows(2000, 0, 1, false)
+	act, ctx, src := shardtest.Activation(t, identity.Family), t.Context(), shardtest.Rows(2000, 0, 1, false)
 	table, err := shard.Open(ctx, src)
 	if err != nil {
 		t.Fatal(err)
@@ -358,12 +360,12 @@ func TestPassesThatDoNotFit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	part := func(i, n int, by float64) *shard.Newton {
+	part := func(i, n int, by float64) *newton.Sums {
 		p := m.Params()
 		p.Regressors[0] += by
 		at := *m
 		at.SetParams(p)
-		out, err := shard.SumNewton(ctx, src, table, shard.Place{I: i, N: n}, &at, act, 1)
+		out, err := newton.Sum(ctx, src, table, shard.Place{I: i, N: n}, &at, act, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -373,14 +375,14 @@ func TestPassesThatDoNotFit(t *testing.T) {
 	table.Kernel = "another"
 	elsewhere := part(2, 2, 0)
 	table.Kernel = ""
-	for want, parts := range map[string][]*shard.Newton{
+	for want, parts := range map[string][]*newton.Sums{
 		"b: it does not go with a: sums by the kernels of another": {first, elsewhere},
 		"b: it does not go with a: they are at different models":   {part(1, 2, 0), part(2, 2, 1e-9)},
 		"a: of the 2 parts one is missing: 1":                      {part(2, 2, 0)},
 		"b: part 1 of 2 is there already, in a":                    {part(1, 2, 0), part(1, 2, 0)},
 	} {
 		var bad *dataset.Error
-		if _, err := shard.MergeNewton([]string{"a", "b"}[:len(parts)], parts); !errors.As(err, &bad) || !strings.HasPrefix(err.Error(), want) {
+		if _, err := newton.Merge([]string{"a", "b"}[:len(parts)], parts); !errors.As(err, &bad) || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}
@@ -391,7 +393,7 @@ func TestPassesThatDoNotFit(t *testing.T) {
 // the likelihood of the fit. One within the bound, which nothing pulls any more, stays as it is.
 func TestBoundOfPasses(t *testing.T) {
 	const n = 600
-	act, ctx := open(t, identity.Family), t.Context()
+	act, ctx := shardtest.Activation(t, identity.Family), t.Context()
 	rng := rand.New(rand.NewPCG(5, 5))
 	x, y := mat.NewDense(n, 1, nil), make([]float64, n)
 	for i := range n { // lines that cross, left and right of a gap
@@ -421,8 +423,8 @@ func TestBoundOfPasses(t *testing.T) {
 			floats.Scale(scale, p.GatingIntercepts)
 			start := *m
 			start.SetParams(p)
-			s := &shard.Step{Model: &start}
-			for range shard.MostPasses {
+			s := &newton.Step{Model: &start}
+			for range newton.MostPasses {
 				s = pass(t, src, parts, s.Model, act)
 				if got := r(s.Model.Params()); got > bound*(1+1e-8) {
 					t.Fatalf("%d parts, pass %d: logits up to %g, want at most %g", parts, s.Pass, got, bound)

@@ -1,4 +1,4 @@
-package shard
+package newton
 
 import (
 	"cmp"
@@ -14,6 +14,7 @@ import (
 	"github.com/gatedlearning/moe/host/infer"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/host/shard/sealed"
 	"github.com/gatedlearning/moe/host/tensor"
 	"github.com/gatedlearning/moe/internal/numeric"
 	"github.com/gatedlearning/moe/sdk"
@@ -33,7 +34,7 @@ const notYet = "no certificate yet: another pass at this model makes it"
 // certifies says whether sums at m are those of its certificate.
 func certifies(m *fitted.Model) bool {
 	p := m.Fit.Passes
-	return m.Fit.Method == NewtonMethod && m.Fit.Converged && p != nil && p.Squares != nil &&
+	return m.Fit.Method == Method && m.Fit.Converged && p != nil && p.Squares != nil &&
 		(m.Groups == nil || p.Groups > 0)
 }
 
@@ -60,7 +61,7 @@ func unitsOf(m *fitted.Model) *problem.Units {
 // scales sums what the certificate needs before its own pass: in the first pass what the
 // units of the fit are told from, then the squares at the parameters of m over some blocks of the table, of
 // which data begins at from.
-func (n *Newton) scales(ctx context.Context, m *fitted.Model, data *model.Data, from int) error {
+func (n *Sums) scales(ctx context.Context, m *fitted.Model, data *model.Data, from int) error {
 	spec, err := specificationOf(m, nil)
 	if err != nil {
 		return nil // too many terms: there will be no certificate
@@ -96,7 +97,7 @@ func (n *Newton) scales(ctx context.Context, m *fitted.Model, data *model.Data, 
 
 // passes is what is known for the certificate behind the pass whose sums n are, where the best
 // climb of m is, or why there will be none.
-func (n *Newton) passes(m *fitted.Model, best *climb) (p *fitted.Passes, uncertified string) {
+func (n *Sums) passes(m *fitted.Model, best *climb) (p *fitted.Passes, uncertified string) {
 	spec, err := specificationOf(m, nil)
 	if spec == nil {
 		return nil, err.Error()
@@ -176,7 +177,7 @@ type tests struct {
 }
 
 // sumTests sums the certificate of m over the rows of the part, which begin at block from of the table.
-func (n *Newton) sumTests(ctx context.Context, m *fitted.Model, act sdk.Activation, data *model.Data, from,
+func (n *Sums) sumTests(ctx context.Context, m *fitted.Model, act sdk.Activation, data *model.Data, from,
 	workers int) (*tests, error) {
 	spec, err := specificationOf(m, act)
 	if err != nil {
@@ -268,8 +269,8 @@ func (t *tests) make(ctx context.Context, spec *infer.Specification, seed uint64
 
 // Certify puts the parts of a certificate together: its tests, and what the starts of the
 // fit that the passes began at are evidence of. What does not fit together, and parts of
-// a pass, which [MergeNewton] merges, are a *dataset.Error.
-func Certify(ctx context.Context, files []string, parts []*Newton, act sdk.Activation, workers int) (*Step, error) {
+// a pass, which [Merge] merges, are a *dataset.Error.
+func Certify(ctx context.Context, files []string, parts []*Sums, act sdk.Activation, workers int) (*Step, error) {
 	m, all, err := mergeNewton(files, parts)
 	if err != nil {
 		return nil, err
@@ -308,7 +309,7 @@ func Certify(ctx context.Context, files []string, parts []*Newton, act sdk.Activ
 }
 
 // Certificate says whether the sums are of a certificate, which [Certify] merges.
-func (n *Newton) Certificate() bool { return n.tests != nil }
+func (n *Sums) Certificate() bool { return n.tests != nil }
 
 func squaresValues(s *infer.Squares) []float64 {
 	return slices.Concat([]float64{float64(s.Rows)}, s.Z, s.Logits, s.X)
@@ -374,13 +375,13 @@ func loadTests(m *fitted.Model, roles dataset.Roles, bodies map[string][]byte) (
 		}
 	}
 	t := newTests(spec, m)
-	sums, err := exactly(bodies["tests"], len(t.sumsValues()))
+	sums, err := sealed.Exactly(bodies["tests"], len(t.sumsValues()))
 	if err != nil {
 		return nil, err
 	}
-	rows, err := numbers(bodies["draws"])
+	rows, err := sealed.Numbers(bodies["draws"])
 	if err != nil || len(bodies) != 2 || t.groups == nil && len(bodies["draws"])%(8*width) != 0 {
-		return nil, errDamaged
+		return nil, sealed.ErrDamaged
 	}
 	t.set(sums)
 	if t.groups != nil {
@@ -390,14 +391,14 @@ func loadTests(m *fitted.Model, roles dataset.Roles, bodies map[string][]byte) (
 		}
 		whole := false
 		if t.groups, whole = infer.GroupDrawsOf(rows, m.D, m.Classes(), has); !whole {
-			return nil, errDamaged
+			return nil, sealed.ErrDamaged
 		}
 		return t, nil
 	}
 	for ; len(rows) > 0; rows = rows[width:] {
 		weight, expert, rest := rows[m.D], rows[m.D+1], rows[m.D+2:width]
 		if !(weight > 0) || expert < 0 || expert >= float64(m.Classes()) || expert != math.Trunc(expert) {
-			return nil, errDamaged
+			return nil, sealed.ErrDamaged
 		}
 		row := &infer.Draws{X: rows[:m.D], Weight: []float64{weight}, Expert: []int{int(expert)}}
 		for _, role := range model.OfLaw {
@@ -406,7 +407,7 @@ func loadTests(m *fitted.Model, roles dataset.Roles, bodies map[string][]byte) (
 			}
 		}
 		if trials := row.Role[model.Trials]; trials != nil && !(trials[0] >= 1 && trials[0] == math.Trunc(trials[0])) {
-			return nil, errDamaged
+			return nil, sealed.ErrDamaged
 		}
 		t.drawn.Append(row)
 	}

@@ -1,4 +1,6 @@
-package shard
+// Package newton climbs the likelihood by passes over a table in parts: [Sums] of a part are log-likelihood, score and
+// information at a model, and what all parts come to is the model of the next pass, or the certificate of the last.
+package newton
 
 import (
 	"bytes"
@@ -22,6 +24,8 @@ import (
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/host/recheck"
+	"github.com/gatedlearning/moe/host/shard"
+	"github.com/gatedlearning/moe/host/shard/sealed"
 	"github.com/gatedlearning/moe/host/tensor"
 	"github.com/gatedlearning/moe/internal/numeric"
 	"github.com/gatedlearning/moe/internal/textfile"
@@ -29,26 +33,26 @@ import (
 )
 
 const (
-	// NewtonFormat is the format of the files of a pass of Newton's method.
-	NewtonFormat = "moe-newton/v1"
-	// NewtonMethod is what the models of these passes call their method.
-	NewtonMethod = "newton"
+	// Format is the format of the files of a pass of Newton's method.
+	Format = "moe-newton/v1"
+	// Method is what the models of these passes call their method.
+	Method = "newton"
 	// MostPasses bounds the passes of a loop, SmallStep ends them: no parameter then moves by
 	// more than that times the larger of 1 and its size.
 	MostPasses = 12
 	SmallStep  = 1e-9
 )
 
-// Newton are the sums of one pass of Newton's method over a part of a table: the
+// Sums are the sums of one pass of Newton's method over a part of a table: the
 // log-likelihood at the points that the climbs of a model are at, its score and its observed information.
 // At a model where the passes have converged they are those of its certificate.
-type Newton struct {
+type Sums struct {
 	newtonHeader
 	points  []point        // of the climbs that go on, in order
 	second  *tensor.Second // of the features and the target, of the first pass
 	largest []float64      // of every feature, in size, which bounds the gate; nil in files of before it was written
 	tests   *tests         // of the certificate, which has nothing else
-	prints  *prints        // of the blocks of the part; nil in files of before they were written
+	prints  *shard.Prints  // of the blocks of the part; nil in files of before they were written
 	groups  []members      // of the rows; nil where each has its own expert
 
 	observations float64 // of a part that is summed: its groups, by their weights
@@ -63,20 +67,20 @@ type point struct {
 }
 
 type newtonHeader struct {
-	Table Table `json:"table"`
-	Place Place `json:"place"`
+	Table shard.Table `json:"table"`
+	Place shard.Place `json:"place"`
 	// at whose parameters the sums are, without what only the merge needs
 	Model  json.RawMessage `json:"model"`
 	Full   json.RawMessage `json:"full,omitempty"` // all of it, of part 1, where it has more
 	Kinks  []float64       `json:"kinks"`          // of its activation
-	Bodies []body          `json:"bodies"`
+	Bodies []sealed.Body   `json:"bodies"`
 }
 
-// SumNewton makes a pass over a part of the table at the points of m, or sums what
+// Sum makes a pass over a part of the table at the points of m, or sums what
 // the certificate needs where the passes have converged there. The part is held in memory.
 // Rows that are not those that m was made of are a *dataset.Error.
-func SumNewton(ctx context.Context, src dataset.Source, t Table, at Place, m *fitted.Model, act sdk.Activation,
-	workers int) (*Newton, error) {
+func Sum(ctx context.Context, src dataset.Source, t shard.Table, at shard.Place, m *fitted.Model, act sdk.Activation,
+	workers int) (*Sums, error) {
 	if err := admitLaw(src.Schema().Name, t, m); err != nil {
 		return nil, err
 	}
@@ -84,24 +88,24 @@ func SumNewton(ctx context.Context, src dataset.Source, t Table, at Place, m *fi
 		return nil, err
 	}
 	m = withoutPosteriors(m)
-	out := &Newton{newtonHeader: newtonHeader{Table: t, Place: at, Kinks: act.Info().Kinks}}
+	out := &Sums{newtonHeader: newtonHeader{Table: t, Place: at, Kinks: act.Info().Kinks}}
 	if err := out.embed(m); err != nil {
 		return nil, err
 	}
-	known, why := recalled(m.Fit.Prints, t)
+	known, why := shard.Recalled(m.Fit.Prints, t)
 	if why != "" {
 		return nil, &dataset.Error{File: src.Schema().Name,
 			Msg: fmt.Sprintf("not the rows that the model was made of: %s", why)}
 	}
 	from, to := at.Blocks(t.Blocks())
-	out.prints = newPrints(t, from, to)
+	out.prints = shard.NewPrints(t, from, to)
 	data, err := out.read(ctx, src, m, from, to)
 	if err != nil {
 		return nil, err
 	}
-	if rows := out.prints.changed(t, known); rows != "" {
+	if rows := out.prints.Changed(t, known); rows != "" {
 		return nil, &dataset.Error{File: src.Schema().Name, Msg: fmt.Sprintf("part %d of %d: %s", at.I, at.N,
-			changedRows(rows, "the model"))}
+			shard.ChangedRows(rows, "the model"))}
 	}
 	if certifies(m) {
 		out.tests, err = out.sumTests(ctx, m, act, data, from, workers)
@@ -123,10 +127,10 @@ func RolesAt(m *fitted.Model, roles dataset.Roles) dataset.Roles {
 }
 
 // admitLaw refuses a table that has other columns of offsets or trials than a model.
-func admitLaw(file string, t Table, m *fitted.Model) error {
+func admitLaw(file string, t shard.Table, m *fitted.Model) error {
 	for _, role := range model.OfLaw {
 		what := dataset.RoleNames()[role]
-		switch has, want := t.roles()[role], dataset.RolesOf(m.Roles)[role]; {
+		switch has, want := t.Roles()[role], dataset.RolesOf(m.Roles)[role]; {
 		case has == want:
 		case has == "":
 			return &dataset.Error{File: file, Msg: fmt.Sprintf("no column of %s, and the model has %s", what, want)}
@@ -140,9 +144,9 @@ func admitLaw(file string, t Table, m *fitted.Model) error {
 }
 
 // read reads the rows of the part.
-func (n *Newton) read(ctx context.Context, src dataset.Source, m *fitted.Model, from, to int) (*model.Data, error) {
+func (n *Sums) read(ctx context.Context, src dataset.Source, m *fitted.Model, from, to int) (*model.Data, error) {
 	if n.Table.Groups != "" {
-		data, first, err := readGroups(ctx, src, n.Table, from, to, n.prints.add)
+		data, first, err := readGroups(ctx, src, n.Table, from, to, n.prints.Add)
 		if err != nil {
 			return nil, err
 		}
@@ -150,7 +154,7 @@ func (n *Newton) read(ctx context.Context, src dataset.Source, m *fitted.Model, 
 	}
 	data := &model.Data{D: len(n.Table.Features)}
 	err := dataset.ReadRange(ctx, src, from, to, func(i int, b *model.Block) error {
-		n.prints.add(i, b)
+		n.prints.Add(i, b)
 		data.Blocks = append(data.Blocks, b.Clone())
 		data.N += b.N
 		return nil
@@ -159,7 +163,7 @@ func (n *Newton) read(ctx context.Context, src dataset.Source, m *fitted.Model, 
 }
 
 // embed writes the model into the header: all of it into that of part 1.
-func (n *Newton) embed(m *fitted.Model) (err error) {
+func (n *Sums) embed(m *fitted.Model) (err error) {
 	light := lightOf(m)
 	if n.Model, err = compact(light); err != nil || n.Place.I > 1 {
 		return err
@@ -193,7 +197,7 @@ func compact(m *fitted.Model) ([]byte, error) {
 }
 
 // pass sums what the steps of the climbs need.
-func (n *Newton) pass(ctx context.Context, m *fitted.Model, act sdk.Activation, data *model.Data, from,
+func (n *Sums) pass(ctx context.Context, m *fitted.Model, act sdk.Activation, data *model.Data, from,
 	workers int) error {
 	climbs, err := climbsOf(m)
 	if err != nil {
@@ -227,7 +231,7 @@ const nowhere = -1e300
 
 // sumPoint sums the log-likelihood of data at the parameters of m, its score and information. At
 // a point that must do it has to be finite.
-func (n *Newton) sumPoint(ctx context.Context, m *fitted.Model, must bool, act sdk.Activation, data *model.Data,
+func (n *Sums) sumPoint(ctx context.Context, m *fitted.Model, must bool, act sdk.Activation, data *model.Data,
 	workers int) ([]float64, error) {
 	p := m.Params()
 	free := freeOf(m)
@@ -278,7 +282,7 @@ func (n *Newton) sumPoint(ctx context.Context, m *fitted.Model, must bool, act s
 
 // rechecked returns a [*recheck.Error] unless the log-likelihood of data at p is what the pass
 // has. Every pass says so of its part, and the last of what is returned.
-func (n *Newton) rechecked(ctx context.Context, p *model.Params, l *loss.Likelihood, act sdk.Activation,
+func (n *Sums) rechecked(ctx context.Context, p *model.Params, l *loss.Likelihood, act sdk.Activation,
 	data *model.Data, loglik float64, workers int) error {
 	of := recheck.Under(p, problem.LawOf(p.Family))
 	return recheck.Fit{
@@ -355,13 +359,13 @@ func GoOn(m *fitted.Model) bool {
 	return m.Fit.Climbs != nil && m.Fit.Iterations%MostPasses != 0
 }
 
-// MergeNewton puts the parts of a pass together. Every climb takes its step,
+// Merge puts the parts of a pass together. Every climb takes its step,
 // (H + λD)⁻¹·s with the score s, the observed information H and its diagonal D, from the best
 // point that it has seen: a pass in which the log-likelihood fell only makes the next step
 // shorter. Climbs that lead to the same maximum, or cannot come up to the best any more, are given
 // up. What does not fit together, and parts of a
 // certificate, which [Certify] merges, are a *dataset.Error.
-func MergeNewton(files []string, parts []*Newton) (*Step, error) {
+func Merge(files []string, parts []*Sums) (*Step, error) {
 	m, all, err := mergeNewton(files, parts)
 	if err != nil {
 		return nil, err
@@ -373,12 +377,12 @@ func MergeNewton(files []string, parts []*Newton) (*Step, error) {
 }
 
 // mergeNewton returns the sums of all parts, and the model that they are at.
-func mergeNewton(files []string, parts []*Newton) (*fitted.Model, *Newton, error) {
+func mergeNewton(files []string, parts []*Sums) (*fitted.Model, *Sums, error) {
 	places, err := newtonPlaces(files, parts)
 	if err != nil {
 		return nil, nil, err
 	}
-	order, err := complete(files, places)
+	order, err := shard.Complete(files, places)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -397,21 +401,21 @@ func mergeNewton(files []string, parts []*Newton) (*fitted.Model, *Newton, error
 		}
 	}
 	all := addNewton(parts, order)
-	known, why := recalled(m.Fit.Prints, all.Table)
+	known, why := shard.Recalled(m.Fit.Prints, all.Table)
 	if why != "" {
 		return nil, nil, &dataset.Error{File: files[first], Msg: "its rows are not those that the model was made of: " +
 			why}
 	}
 	for i, p := range parts {
-		if rows := p.prints.changed(all.Table, known); rows != "" {
-			return nil, nil, &dataset.Error{File: files[i], Msg: changedRows(rows, "the model")}
+		if rows := p.prints.Changed(all.Table, known); rows != "" {
+			return nil, nil, &dataset.Error{File: files[i], Msg: shard.ChangedRows(rows, "the model")}
 		}
 	}
-	if all.prints.changed(all.Table, known) != "" {
+	if all.prints.Changed(all.Table, known) != "" {
 		return nil, nil, &dataset.Error{File: files[first], Msg: "this pass has read other values than the one before"}
 	}
 	if m.Fit.Prints == nil {
-		m.Fit.Prints = all.prints.kept(all.Table)
+		m.Fit.Prints = all.prints.Kept(all.Table)
 	}
 	if all.groups != nil {
 		if all.weight, err = all.count(files[first], m); err != nil {
@@ -423,7 +427,7 @@ func mergeNewton(files []string, parts []*Newton) (*fitted.Model, *Newton, error
 
 // full returns the model at which the sums are, with what the merge needs where the part
 // has it.
-func (n *Newton) full() (*fitted.Model, error) {
+func (n *Sums) full() (*fitted.Model, error) {
 	if n.Full == nil {
 		return n.At()
 	}
@@ -435,7 +439,7 @@ func (n *Newton) full() (*fitted.Model, error) {
 }
 
 // At returns the model at which the sums are.
-func (n *Newton) At() (*fitted.Model, error) {
+func (n *Sums) At() (*fitted.Model, error) {
 	m := new(fitted.Model)
 	if err := json.Unmarshal(n.Model, m); err != nil {
 		return nil, err
@@ -443,14 +447,14 @@ func (n *Newton) At() (*fitted.Model, error) {
 	return m, m.Validate()
 }
 
-// JoinNewton makes one part of parts of one pass that follow one another in this order,
+// Join makes one part of parts of one pass that follow one another in this order,
 // for those who merge in several steps. What does not fit together is a *dataset.Error.
-func JoinNewton(files []string, parts []*Newton) (*Newton, error) {
+func Join(files []string, parts []*Sums) (*Sums, error) {
 	places, err := newtonPlaces(files, parts)
 	if err != nil {
 		return nil, err
 	}
-	at, err := joined(files, places)
+	at, err := shard.Joined(files, places)
 	if err != nil {
 		return nil, err
 	}
@@ -466,12 +470,15 @@ func JoinNewton(files []string, parts []*Newton) (*Newton, error) {
 	return out, nil
 }
 
+// namePrints names the body with the digests of the part's blocks.
+const namePrints = "prints"
+
 // newtonPlaces returns the places of parts of one pass over one table.
-func newtonPlaces(files []string, parts []*Newton) ([]Place, error) {
-	places := make([]Place, len(parts))
+func newtonPlaces(files []string, parts []*Sums) ([]shard.Place, error) {
+	places := make([]shard.Place, len(parts))
 	for i, p := range parts {
 		places[i] = p.Place
-		if why := p.Table.differsInRound(parts[0].Table); why != "" {
+		if why := p.Table.DiffersInRound(parts[0].Table); why != "" {
 			return nil, &dataset.Error{File: files[i], Msg: fmt.Sprintf("it does not go with %s: %s", files[0], why)}
 		}
 		if !bytes.Equal(p.Model, parts[0].Model) {
@@ -483,9 +490,9 @@ func newtonPlaces(files []string, parts []*Newton) ([]Place, error) {
 }
 
 // addNewton adds the sums of parts up in this order.
-func addNewton(parts []*Newton, order []int) *Newton {
+func addNewton(parts []*Sums, order []int) *Sums {
 	first := parts[order[0]]
-	out := &Newton{newtonHeader: first.newtonHeader, largest: slices.Clone(first.largest)}
+	out := &Sums{newtonHeader: first.newtonHeader, largest: slices.Clone(first.largest)}
 	for _, p := range first.points {
 		empty := point{sums: make([]float64, len(p.sums))}
 		if p.squares != nil {
@@ -506,7 +513,7 @@ func addNewton(parts []*Newton, order []int) *Newton {
 }
 
 // add adds the sums of a part at the same model.
-func (n *Newton) add(o *Newton) {
+func (n *Sums) add(o *Sums) {
 	for i, p := range n.points {
 		floats.Add(p.sums, o.points[i].sums)
 		if p.squares != nil {
@@ -521,7 +528,7 @@ func (n *Newton) add(o *Newton) {
 			n.largest[j] = max(n.largest[j], v)
 		}
 	}
-	n.prints = n.prints.merged(o.prints)
+	n.prints = n.prints.Merged(o.prints)
 	n.groups = append(n.groups, o.groups...)
 	if n.tests != nil {
 		n.tests.add(o.tests)
@@ -529,40 +536,41 @@ func (n *Newton) add(o *Newton) {
 }
 
 // MarshalBinary writes the sums with all that they are of.
-func (n *Newton) MarshalBinary() ([]byte, error) {
+func (n *Sums) MarshalBinary() ([]byte, error) {
 	h := n.newtonHeader
 	h.Bodies = nil
 	put := func(name string, v encoding.BinaryMarshaler) error {
-		b, err := bodyOf(name, 0, 0, v)
+		b, err := sealed.BodyOf(name, 0, 0, v)
 		h.Bodies = append(h.Bodies, b)
 		return err
 	}
 	var err error
 	for i, p := range n.points {
-		err = errors.Join(err, put(nth("sums", i), values(p.sums)))
+		err = errors.Join(err, put(nth("sums", i), sealed.Values(p.sums)))
 		if p.squares != nil {
-			err = errors.Join(err, put(nth("squares", i), values(squaresValues(p.squares))))
+			err = errors.Join(err, put(nth("squares", i), sealed.Values(squaresValues(p.squares))))
 		}
 	}
 	if n.second != nil && err == nil {
 		err = put("second", n.second)
 	}
 	if len(n.largest) > 0 && err == nil {
-		err = put("largest", values(n.largest))
+		err = put("largest", sealed.Values(n.largest))
 	}
 	if n.prints != nil && err == nil {
-		err = put(bodyPrints, n.prints)
+		err = put(namePrints, n.prints)
 	}
 	if n.groups != nil && err == nil {
 		err = put(bodyGroups, membership(n.groups))
 	}
 	if n.tests != nil && err == nil {
-		err = errors.Join(put("tests", values(n.tests.sumsValues())), put("draws", values(n.tests.drawnValues())))
+		err = errors.Join(put("tests", sealed.Values(n.tests.sumsValues())),
+			put("draws", sealed.Values(n.tests.drawnValues())))
 	}
 	if err != nil {
 		return nil, err
 	}
-	return seal(NewtonFormat, h, h.Bodies)
+	return sealed.Seal(Format, h, h.Bodies)
 }
 
 // nth names the body of the climb of that number.
@@ -574,28 +582,28 @@ func nth(name string, i int) string {
 }
 
 // UnmarshalBinary reads what [Newton.MarshalBinary] wrote.
-func (n *Newton) UnmarshalBinary(data []byte) error {
-	out := new(Newton)
-	rest, err := open(data, NewtonFormat, &out.newtonHeader)
+func (n *Sums) UnmarshalBinary(data []byte) error {
+	out := new(Sums)
+	rest, err := sealed.Open(data, Format, &out.newtonHeader)
 	if err != nil {
 		return err
 	}
-	if err := cut(rest, out.Bodies); err != nil {
+	if err := sealed.Cut(rest, out.Bodies); err != nil {
 		return err
 	}
 	m, err := out.At()
 	if err != nil {
 		return err
 	}
-	if !out.Place.valid() || out.Table.Rows < 1 || len(out.Table.Features) != m.D {
-		return errDamaged
+	if !out.Place.Valid() || out.Table.Rows < 1 || len(out.Table.Features) != m.D {
+		return sealed.ErrDamaged
 	}
 	bodies := make(map[string][]byte)
 	for _, b := range out.Bodies {
-		bodies[b.Name] = b.data
+		bodies[b.Name] = b.Data
 	}
 	if len(bodies) != len(out.Bodies) {
-		return errDamaged
+		return sealed.ErrDamaged
 	}
 	if out.Full != nil {
 		full, err := out.full()
@@ -603,21 +611,21 @@ func (n *Newton) UnmarshalBinary(data []byte) error {
 			return err
 		}
 		if light, err := compact(lightOf(full)); err != nil || !bytes.Equal(light, out.Model) {
-			return errDamaged
+			return sealed.ErrDamaged
 		}
 	}
 	if out.Table.Print != 0 {
 		from, to := out.Place.Blocks(out.Table.Blocks())
-		data, ok := bodies[bodyPrints]
-		if out.prints, err = loadPrints(out.Table, from, to, data); err != nil || !ok {
-			return errDamaged
+		data, ok := bodies[namePrints]
+		if out.prints, err = shard.LoadPrints(out.Table, from, to, data); err != nil || !ok {
+			return sealed.ErrDamaged
 		}
-		delete(bodies, bodyPrints)
+		delete(bodies, namePrints)
 	}
 	if out.Table.Groups != "" {
 		data, ok := bodies[bodyGroups]
 		if out.groups, err = loadMembership(out.Place, data); err != nil || !ok {
-			return errDamaged
+			return sealed.ErrDamaged
 		}
 		delete(bodies, bodyGroups)
 	}
@@ -630,9 +638,9 @@ func (n *Newton) UnmarshalBinary(data []byte) error {
 }
 
 // load reads the bodies that sums at the model have, and refuses any other.
-func (n *Newton) load(m *fitted.Model, bodies map[string][]byte) (err error) {
+func (n *Sums) load(m *fitted.Model, bodies map[string][]byte) (err error) {
 	if certifies(m) {
-		n.tests, err = loadTests(m, n.Table.roles(), bodies)
+		n.tests, err = loadTests(m, n.Table.Roles(), bodies)
 		return err
 	}
 	climbs, err := climbsOf(m)
@@ -647,12 +655,12 @@ func (n *Newton) load(m *fitted.Model, bodies map[string][]byte) (err error) {
 			continue
 		}
 		p, i := point{}, len(n.points)
-		if p.sums, err = exactly(bodies[nth("sums", i)], sumsOf(m.K, len(c.At))); err != nil {
+		if p.sums, err = sealed.Exactly(bodies[nth("sums", i)], sumsOf(m.K, len(c.At))); err != nil {
 			return err
 		}
 		want++
 		if tested && m.Fit.Passes != nil {
-			v, err := exactly(bodies[nth("squares", i)], 1+2*m.K+m.D)
+			v, err := sealed.Exactly(bodies[nth("squares", i)], 1+2*m.K+m.D)
 			if err != nil {
 				return err
 			}
@@ -664,53 +672,45 @@ func (n *Newton) load(m *fitted.Model, bodies map[string][]byte) (err error) {
 	if tested && m.Fit.Passes == nil {
 		n.second = new(tensor.Second)
 		if err := n.second.UnmarshalBinary(bodies["second"]); err != nil || n.second.D != m.D {
-			return errDamaged
+			return sealed.ErrDamaged
 		}
 		want++
 	}
 	if data, ok := bodies["largest"]; ok {
-		if n.largest, err = exactly(data, m.D); err != nil || slices.ContainsFunc(n.largest,
+		if n.largest, err = sealed.Exactly(data, m.D); err != nil || slices.ContainsFunc(n.largest,
 			func(v float64) bool { return v < 0 }) {
-			return errDamaged
+			return sealed.ErrDamaged
 		}
 		want++
 	}
 	if len(bodies) != want || len(n.points) == 0 {
-		return errDamaged
+		return sealed.ErrDamaged
 	}
 	return nil
 }
 
-// exactly reads a body of so many numbers.
-func exactly(data []byte, count int) ([]float64, error) {
-	if len(data) != 8*count {
-		return nil, errDamaged
-	}
-	return numbers(data)
-}
-
 // Write writes the file of a part.
-func (n *Newton) Write(ctx context.Context, path string) error {
+func (n *Sums) Write(ctx context.Context, path string) error {
 	data, err := n.MarshalBinary()
 	if err != nil {
 		return err
 	}
-	return write(ctx, path, data)
+	return sealed.Write(ctx, path, data)
 }
 
-// ReadNewton reads the file of a part. What is none is a *dataset.Error.
-func ReadNewton(path string) (*Newton, error) {
-	return readAs[Newton](path, NewtonFormat)
+// Read reads the file of a part. What is none is a *dataset.Error.
+func Read(path string) (*Sums, error) {
+	return sealed.Read[Sums](path, Format)
 }
 
-// IsNewton says whether a file begins as one of [Newton].
-func IsNewton(path string) bool {
+// Is says whether a file begins as one of [Sums].
+func Is(path string) bool {
 	f, err := textfile.Regular(path)
 	if err != nil {
 		return false
 	}
 	defer f.Close()
-	head := make([]byte, len(NewtonFormat)+1)
+	head := make([]byte, len(Format)+1)
 	n, _ := io.ReadFull(f, head)
-	return string(head[:n]) == NewtonFormat+"\n"
+	return string(head[:n]) == Format+"\n"
 }

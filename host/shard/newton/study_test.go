@@ -1,4 +1,4 @@
-package shard_test
+package newton_test
 
 import (
 	"os"
@@ -10,7 +10,8 @@ import (
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/sample"
-	"github.com/gatedlearning/moe/host/shard"
+	"github.com/gatedlearning/moe/host/shard/newton"
+	"github.com/gatedlearning/moe/host/shard/shardtest"
 	_ "github.com/gatedlearning/moe/internal/testheap"
 	"github.com/gatedlearning/moe/plugins/relu"
 	"github.com/gatedlearning/moe/plugins/sigmoid"
@@ -20,7 +21,7 @@ import (
 // TestStartStudy counts how often passes from the fit of a subsample end where the fit of
 // all rows does, by its size: the table of docs/studies/scale.md.
 //
-//	MOE_STUDY=20 go test ./host/shard -run TestStartStudy -v
+//	MOE_STUDY=20 go test ./host/shard/newton -run TestStartStudy -v
 func TestStartStudy(t *testing.T) {
 	tables, err := strconv.Atoi(os.Getenv("MOE_STUDY"))
 	if err != nil {
@@ -28,8 +29,8 @@ func TestStartStudy(t *testing.T) {
 	}
 	const n, d, k = 20480, 6, 3
 	for _, family := range []sdk.Family{relu.Family, sigmoid.Family} {
-		act := open(t, family)
-		rows, top := make([]inMemory, tables), make([]float64, tables)
+		act := shardtest.Activation(t, family)
+		rows, top := make([]shardtest.InMemory, tables), make([]float64, tables)
 		for i := range rows {
 			s, err := sample.New(sample.Config{Activation: act, K: k, D: d, N: n, Sigma: 0.1, Design: sample.Separated, Seed: uint64(i)})
 			if err != nil {
@@ -39,7 +40,7 @@ func TestStartStudy(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			rows[i] = inMemory{s, data}
+			rows[i] = shardtest.InMemory{Source: s, Data: data}
 			m, err := host.Fit(t.Context(), act, rows[i], host.Config{K: k})
 			if err != nil {
 				t.Fatal(err)
@@ -49,7 +50,7 @@ func TestStartStudy(t *testing.T) {
 		for size := model.BlockRows; size < n; size *= 2 {
 			converged, same, passes := 0, 0, 0
 			for i, all := range rows {
-				part := inMemory{all, &model.Data{N: size, D: d, Blocks: all.data.Blocks[:size/model.BlockRows]}}
+				part := shardtest.InMemory{Source: all, Data: &model.Data{N: size, D: d, Blocks: all.Data.Blocks[:size/model.BlockRows]}}
 				m, err := host.Fit(t.Context(), act, part, host.Config{K: k})
 				if err != nil {
 					t.Fatal(err)
@@ -70,9 +71,9 @@ func TestStartStudy(t *testing.T) {
 }
 
 // passesFrom makes passes until they converge or are too many.
-func passesFrom(t *testing.T, src dataset.Source, m *fitted.Model, act sdk.Activation) (s *shard.Step) {
+func passesFrom(t *testing.T, src dataset.Source, m *fitted.Model, act sdk.Activation) (s *newton.Step) {
 	t.Helper()
-	for s == nil || !s.Converged && s.Pass < shard.MostPasses {
+	for s == nil || !s.Converged && s.Pass < newton.MostPasses {
 		s = pass(t, src, 1, m, act)
 		m = s.Model
 	}

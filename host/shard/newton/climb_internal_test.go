@@ -1,4 +1,4 @@
-package shard
+package newton
 
 import (
 	"fmt"
@@ -13,6 +13,7 @@ import (
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/host/shard"
 	"github.com/gatedlearning/moe/internal/numeric"
 	"github.com/gatedlearning/moe/sdk"
 )
@@ -312,13 +313,13 @@ func TestLastPass(t *testing.T) {
 	four := func(v float64) []float64 { return slices.Repeat([]float64{v}, 4) }
 	for _, pass := range []int{MostPasses - 1, MostPasses, 2*MostPasses - 1, 2 * MostPasses} {
 		m, _ := modelOf(2)
-		m.Fit.Method, m.Fit.Iterations = NewtonMethod, pass-1
+		m.Fit.Method, m.Fit.Iterations = Method, pass-1
 		converged := fitted.Climb{At: []float64{0.5, -0.5, 1, 0}, LogLikelihood: -100, Proportions: []float64{0.5, 0.5}, Ended: fitted.ClimbConverged}
 		converged.Curvature = numeric.AppendFloats(nil, append(four(0), triangle(four(1))...))
 		behind := fitted.Climb{At: []float64{3, 2, 1, 0}, Trial: []float64{4, 3, 2, 1}, LogLikelihood: -150, Promise: 10, Damping: 0.01, Proportions: []float64{0.5, 0.5}}
 		behind.Curvature = numeric.AppendFloats(nil, append(four(1), triangle(four(1))...))
 		m.Fit.Climbs = []fitted.Climb{converged, behind}
-		s, err := step(m, &Newton{points: []point{pointOf(-141, n, 2, four(2), four(1))}})
+		s, err := step(m, &Sums{points: []point{pointOf(-141, n, 2, four(2), four(1))}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -341,9 +342,9 @@ func TestLastPass(t *testing.T) {
 			"it rose still": {0.02, 1e-4, 1, []float64{0}, false},
 		} {
 			m, _ := modelOf(2)
-			m.Fit.Method, m.Fit.Iterations = NewtonMethod, pass-1
+			m.Fit.Method, m.Fit.Iterations = Method, pass-1
 			m.Fit.Climbs = []fitted.Climb{{At: []float64{0.4, -0.5, 1, 0}, Trial: []float64{0.5, -0.5, 1, 0}, LogLikelihood: -100, Promise: c.gain, Proportions: []float64{0.5, 0.5}}}
-			s, err := step(m, &Newton{newtonHeader: newtonHeader{Kinks: c.kinks}, points: []point{pointOf(-100+c.gain, n, 2, four(c.score), four(c.h))}})
+			s, err := step(m, &Sums{newtonHeader: newtonHeader{Kinks: c.kinks}, points: []point{pointOf(-100+c.gain, n, 2, four(c.score), four(c.h))}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -402,7 +403,7 @@ func TestPointsWithoutDensity(t *testing.T) {
 	m, dim := modelOf(2)
 	line := sdk.Func{Name: "line", G: func(z float64) float64 { return z }, DG: func(float64) float64 { return 1 }}
 	data := &model.Data{N: 3, D: 1, Blocks: []model.Block{{N: 3, X: []float64{1, 2, 3}, Y: []float64{1, 2, 4}}}}
-	n := &Newton{newtonHeader: newtonHeader{Table: Table{Features: []string{"x"}, Target: "y", Rows: 3}}}
+	n := &Sums{newtonHeader: newtonHeader{Table: shard.Table{Features: []string{"x"}, Target: "y", Rows: 3}}}
 	for _, must := range []bool{true, false} {
 		v, err := n.sumPoint(t.Context(), m, must, line, data, 1)
 		if err != nil || len(v) != sumsOf(2, dim) || !numeric.Finite(v...) || v[0] == nowhere || v[1] != 3 {
@@ -425,7 +426,7 @@ func TestPointsWithoutDensity(t *testing.T) {
 			c.At[3] = -460 // log σ: σ is 1e−200
 		}
 		m.Fit.Climbs = []fitted.Climb{c}
-		pass := &Newton{newtonHeader: n.newtonHeader}
+		pass := &Sums{newtonHeader: n.newtonHeader}
 		err := pass.pass(t.Context(), m, line, data, 0, 1)
 		if (err == nil) != (trial != nil) || err == nil && (len(pass.points) != 1 || pass.points[0].sums[0] != nowhere) {
 			t.Errorf("trial %v: error %v", trial, err)

@@ -1,4 +1,7 @@
-package shard
+// Package sealed writes and reads files of sums. A file is a line that names its format, the length of a header as a
+// uint64, the header in JSON, the bodies that the header lists, and the SHA-256 of all that: little-endian, as are the
+// numbers in the bodies.
+package sealed
 
 import (
 	"bytes"
@@ -18,32 +21,29 @@ import (
 	"github.com/gatedlearning/moe/internal/textfile"
 )
 
-// A file is a line that names its format, the length of a header as a uint64, the
-// header in JSON, the bodies that the header lists, and the SHA-256 of all that:
-// little-endian, as are the numbers in the bodies.
-
-// body is a run of bytes behind the header.
-type body struct {
+// Body is a run of bytes behind the header.
+type Body struct {
 	Name  string `json:"name"`
 	Level int    `json:"level,omitempty"` // of the node of sums
 	Index int    `json:"index,omitempty"`
 	Bytes int    `json:"bytes"`
-	data  []byte
+	Data  []byte `json:"-"` // these
 }
 
-// bodyOf is a body of what knows its bytes.
-func bodyOf(name string, level, index int, v encoding.BinaryMarshaler) (body, error) {
+// BodyOf is a body of what knows its bytes.
+func BodyOf(name string, level, index int, v encoding.BinaryMarshaler) (Body, error) {
 	data, err := v.MarshalBinary()
-	return body{name, level, index, len(data), data}, err
+	return Body{name, level, index, len(data), data}, err
 }
 
 // mostHeader bounds the header.
 const mostHeader = 64 << 20
 
-var errDamaged = errors.New("it is damaged or cut short: its checksum does not match")
+// ErrDamaged is the error of a file that is not as it was written.
+var ErrDamaged = errors.New("it is damaged or cut short: its checksum does not match")
 
-// seal writes a file.
-func seal(format string, header any, bodies []body) ([]byte, error) {
+// Seal writes a file.
+func Seal(format string, header any, bodies []Body) ([]byte, error) {
 	head, err := json.Marshal(header)
 	if err != nil {
 		return nil, err
@@ -53,30 +53,30 @@ func seal(format string, header any, bodies []body) ([]byte, error) {
 	out.Write(binary.LittleEndian.AppendUint64(nil, uint64(len(head))))
 	out.Write(head)
 	for _, b := range bodies {
-		out.Write(b.data)
+		out.Write(b.Data)
 	}
 	sum := sha256.Sum256(out.Bytes())
 	out.Write(sum[:])
 	return out.Bytes(), nil
 }
 
-// open reads the header of a file and returns what follows it.
-func open(data []byte, format string, header any) (rest []byte, err error) {
+// Open reads the header of a file and returns what follows it.
+func Open(data []byte, format string, header any) (rest []byte, err error) {
 	rest, ok := bytes.CutPrefix(data, []byte(format+"\n"))
 	if !ok {
 		return nil, errors.New("it is no file of format " + format)
 	}
 	if len(rest) < 8+sha256.Size {
-		return nil, errDamaged
+		return nil, ErrDamaged
 	}
 	end := len(data) - sha256.Size
 	if sum := sha256.Sum256(data[:end]); !bytes.Equal(sum[:], data[end:]) {
-		return nil, errDamaged
+		return nil, ErrDamaged
 	}
 	rest = rest[:len(rest)-sha256.Size]
 	n := binary.LittleEndian.Uint64(rest)
 	if rest = rest[8:]; n > uint64(min(len(rest), mostHeader)) {
-		return nil, errDamaged
+		return nil, ErrDamaged
 	}
 	d := json.NewDecoder(bytes.NewReader(rest[:n]))
 	d.DisallowUnknownFields()
@@ -86,17 +86,17 @@ func open(data []byte, format string, header any) (rest []byte, err error) {
 	return rest[n:], nil
 }
 
-// cut gives the bodies of a header their bytes.
-func cut(rest []byte, bodies []body) error {
+// Cut gives the bodies of a header their bytes.
+func Cut(rest []byte, bodies []Body) error {
 	for i := range bodies {
 		n := bodies[i].Bytes
 		if n < 0 || n > len(rest) {
-			return errDamaged
+			return ErrDamaged
 		}
-		bodies[i].data, rest = rest[:n], rest[n:]
+		bodies[i].Data, rest = rest[:n], rest[n:]
 	}
 	if len(rest) > 0 {
-		return errDamaged
+		return ErrDamaged
 	}
 	return nil
 }
@@ -124,8 +124,8 @@ func read(path, format string) ([]byte, error) {
 	return append(head, rest...), err
 }
 
-// readAs reads the file of a format as a T. What is none is a *dataset.Error.
-func readAs[T any, P interface {
+// Read reads the file of a format as a T. What is none is a *dataset.Error.
+func Read[T any, P interface {
 	*T
 	encoding.BinaryUnmarshaler
 }](path, format string) (P, error) {
@@ -140,17 +140,33 @@ func readAs[T any, P interface {
 	return v, nil
 }
 
-// numbers reads a body of numbers, all of which must be finite.
-func numbers(data []byte) ([]float64, error) {
+// Numbers reads a body of numbers, all of which must be finite.
+func Numbers(data []byte) ([]float64, error) {
 	out := make([]float64, len(data)/8)
 	numeric.ReadFloats(out, data)
 	if !numeric.Finite(out...) {
-		return nil, errDamaged
+		return nil, ErrDamaged
 	}
 	return out, nil
 }
 
-// write writes a file whole or not at all.
-func write(ctx context.Context, path string, data []byte) error {
+// Write writes a file whole or not at all.
+func Write(ctx context.Context, path string, data []byte) error {
 	return atomicfile.WriteFile(ctx, path, data)
+}
+
+// Values are numbers as bytes.
+type Values []float64
+
+// MarshalBinary writes them, little-endian.
+func (f Values) MarshalBinary() ([]byte, error) {
+	return numeric.AppendFloats(make([]byte, 0, 8*len(f)), f), nil
+}
+
+// Exactly reads a body of so many numbers.
+func Exactly(data []byte, count int) ([]float64, error) {
+	if len(data) != 8*count {
+		return nil, ErrDamaged
+	}
+	return Numbers(data)
 }

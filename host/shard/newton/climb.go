@@ -1,4 +1,4 @@
-package shard
+package newton
 
 import (
 	"cmp"
@@ -374,7 +374,7 @@ func (c *climb) newton(damping float64) (move []float64, used float64) {
 }
 
 // step makes the steps of all climbs behind a pass.
-func step(m *fitted.Model, all *Newton) (*Step, error) {
+func step(m *fitted.Model, all *Sums) (*Step, error) {
 	l := likelihoodOf(m.Params(), freeOf(m), all.largest)
 	before, err := climbsOf(m)
 	if err != nil {
@@ -394,7 +394,7 @@ func step(m *fitted.Model, all *Newton) (*Step, error) {
 		climbs, points = append(climbs, next), points[1:]
 	}
 	s := &Step{Model: m, Pass: 1}
-	if m.Fit.Method == NewtonMethod {
+	if m.Fit.Method == Method {
 		s.Pass = m.Fit.Iterations + 1
 	}
 	last := s.Pass%MostPasses == 0
@@ -445,7 +445,7 @@ const heldNote = "the gate is held where the rounding of its logits stays below 
 	"costs of the log-likelihood"
 
 // write writes the best point and what the next pass needs into the model.
-func (s *Step) write(m *fitted.Model, l *loss.Likelihood, climbs []*climb, all *Newton) error {
+func (s *Step) write(m *fitted.Model, l *loss.Likelihood, climbs []*climb, all *Sums) error {
 	best := climbs[0]
 	passes, uncertified := all.passes(moved(m, best.At), best)
 	n, q, loglik := all.points[0].sums[1], float64(l.Dim()), best.LogLikelihood
@@ -456,7 +456,7 @@ func (s *Step) write(m *fitted.Model, l *loss.Likelihood, climbs []*climb, all *
 	m.SetParams(after)
 	m.Proportions = best.Proportions
 	m.Fit = fitted.Fit{
-		Method: NewtonMethod, Seed: m.Fit.Seed, SigmaGiven: m.Fit.SigmaGiven, N: all.Table.Rows, LogLikelihood: loglik,
+		Method: Method, Seed: m.Fit.Seed, SigmaGiven: m.Fit.SigmaGiven, N: all.Table.Rows, LogLikelihood: loglik,
 		BIC: q*math.Log(n) - 2*loglik, AIC: 2*q - 2*loglik,
 		Converged: s.Converged, Status: fmt.Sprintf("the step of pass %d is %.2g", s.Pass, s.Size), Iterations: s.Pass,
 		Starts: []fitted.Start{}, Notes: []string{}, Passes: passes, Prints: m.Fit.Prints,
