@@ -1,4 +1,4 @@
-package page
+package diagnosis_test
 
 import (
 	"bytes"
@@ -13,6 +13,7 @@ import (
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/report/diagnosis"
+	"github.com/gatedlearning/moe/host/report/page"
 	"github.com/gatedlearning/moe/plugins/identity"
 )
 
@@ -61,12 +62,12 @@ func TestDiagnoseSharedGate(t *testing.T) {
 			t.Fatalf("point %d is of expert %d, want %d", r, point.Expert, r%2)
 		}
 	}
-	var page bytes.Buffer
-	if err := SharedGate(&page, nil, v, together); err != nil {
+	var out bytes.Buffer
+	if err := page.SharedGate(&out, nil, v, together); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"2 identity experts with 2 outputs each under one gate, 700 rows", "<h2>Gate</h2>", "<h3>Starts</h3>", "<h1>Target u</h1>", "<h1>Target v</h1>", "<h2>Residuals</h2>"} {
-		if !strings.Contains(page.String(), want) {
+		if !strings.Contains(out.String(), want) {
 			t.Errorf("the page lacks %q", want)
 		}
 	}

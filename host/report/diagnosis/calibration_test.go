@@ -1,4 +1,4 @@
-package page
+package diagnosis_test
 
 import (
 	"bytes"
@@ -15,6 +15,7 @@ import (
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/report/diagnosis"
+	"github.com/gatedlearning/moe/host/report/page"
 )
 
 // power is exp(z), or z where it is the identity.
@@ -89,11 +90,11 @@ func TestCalibration(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var page bytes.Buffer
-		if err := Fits(&page, nil, Fitted{m, d}); err != nil {
+		var out bytes.Buffer
+		if err := page.Fits(&out, nil, page.Fitted{Model: m, Diagnosis: d}); err != nil {
 			t.Fatal(err)
 		}
-		if !strings.Contains(page.String(), "F(y|x) of the rows</title>") || strings.Contains(page.String(), "rootogram</title>") == normal {
+		if !strings.Contains(out.String(), "F(y|x) of the rows</title>") || strings.Contains(out.String(), "rootogram</title>") == normal {
 			t.Errorf("%s: the page has not the pictures that it is to have", c.name)
 		}
 		transformBins := len(d.Calibration.Transform)
