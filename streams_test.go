@@ -27,7 +27,7 @@ var drawers = map[string][]string{
 // a WebAssembly module may ask for, of which each instance has the same.
 func TestStreams(t *testing.T) {
 	makers := map[string][]string{"internal/stream": {"New", "NewPCG"}, "internal/spotcheck": {"New", "NewChaCha8"}, "internal/pluginproc": {"Uint32"}, "internal/wasm": {"NewChaCha8"},
-		"host/search/searchtest": {"New", "NewPCG"}} // data of tests
+		"host/search/searchtest": {"New", "NewPCG"}, "host/shard/shardtest": {"New", "NewPCG"}} // data of tests
 	used := map[string][]string{}
 	err := filepath.WalkDir(".", func(file string, e fs.DirEntry, err error) error {
 		if err != nil {

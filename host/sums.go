@@ -14,6 +14,7 @@ import (
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/host/search"
 	"github.com/gatedlearning/moe/host/shard"
+	"github.com/gatedlearning/moe/host/shard/newton"
 	"github.com/gatedlearning/moe/sdk"
 )
 
@@ -123,7 +124,7 @@ func beside(m *fitted.Model, p *problem.Problem, out *outcome) {
 		}
 		return c.Run.Value
 	}
-	var others []shard.Optimum
+	var others []newton.Optimum
 	last := out.best.Run.Value
 	sorted := slices.SortedStableFunc(slices.Values(out.all),
 		func(a, b *search.Candidate) int { return cmp.Compare(value(a), value(b)) })
@@ -135,9 +136,9 @@ func beside(m *fitted.Model, p *problem.Problem, out *outcome) {
 		case same && len(others) > 0:
 			others[len(others)-1].Agreeing++
 		case !same:
-			others = append(others, shard.Optimum{Params: p.Units.OutOf(c.Params), Agreeing: 1})
+			others = append(others, newton.Optimum{Params: p.Units.OutOf(c.Params), Agreeing: 1})
 			last = v
 		}
 	}
-	shard.SideBySide(m, others)
+	newton.SideBySide(m, others)
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/gatedlearning/moe/host"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/report"
+	"github.com/gatedlearning/moe/host/report/numeral"
 	"github.com/gatedlearning/moe/host/spec"
 )
 
@@ -107,7 +108,7 @@ func (c crossValidation) print(cmd *cobra.Command) error {
 		if h.K == c.Best {
 			remark = "best"
 		}
-		table = append(table, []string{fmt.Sprint(h.K), report.Likelihood(h.LogLikelihood),
+		table = append(table, []string{fmt.Sprint(h.K), numeral.Likelihood(h.LogLikelihood),
 			fmt.Sprintf("%.2g", h.StandardError),
 			fmt.Sprintf("%.4g", h.RMSE), fmt.Sprintf("%d of %d", h.Converged, c.Folds), remark})
 	}

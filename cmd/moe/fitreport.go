@@ -12,7 +12,8 @@ import (
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/model"
-	"github.com/gatedlearning/moe/host/report"
+	"github.com/gatedlearning/moe/host/report/diagnosis"
+	"github.com/gatedlearning/moe/host/report/page"
 	"github.com/gatedlearning/moe/internal/atomicfile"
 )
 
@@ -23,42 +24,42 @@ type pageOf struct {
 }
 
 // writeReport writes the page of a fit, or of the fits of several targets.
-func writeReport(cmd *cobra.Command, path string, settings []report.Setting, act model.Activation,
+func writeReport(cmd *cobra.Command, path string, settings []page.Setting, act model.Activation,
 	fits ...pageOf) error {
 	ctx := cmd.Context()
-	var on []report.Fitted
+	var on []page.Fitted
 	for _, f := range fits {
 		m := f.m.ForNewRows()
-		d, err := report.Diagnose(ctx, m, act, f.src)
+		d, err := diagnosis.Of(ctx, m, act, f.src)
 		if err != nil {
 			return err
 		}
-		on = append(on, report.Fitted{Model: m, Diagnosis: d})
+		on = append(on, page.Fitted{Model: m, Diagnosis: d})
 	}
-	var page bytes.Buffer
-	if err := report.Page(&page, settings, on...); err != nil {
+	var out bytes.Buffer
+	if err := page.Fits(&out, settings, on...); err != nil {
 		return err
 	}
-	return atomicfile.WriteFile(ctx, path, page.Bytes())
+	return atomicfile.WriteFile(ctx, path, out.Bytes())
 }
 
 // writeSharedReport writes the page of a fit of several targets under one gate.
-func writeSharedReport(cmd *cobra.Command, path string, settings []report.Setting, act model.Activation,
+func writeSharedReport(cmd *cobra.Command, path string, settings []page.Setting, act model.Activation,
 	v *fitted.Vector, tables []dataset.Source) error {
-	targets, err := report.DiagnoseSharedGate(cmd.Context(), v, act, tables)
+	targets, err := diagnosis.OfSharedGate(cmd.Context(), v, act, tables)
 	if err != nil {
 		return err
 	}
-	var page bytes.Buffer
-	if err := report.SharedGatePage(&page, settings, v, targets); err != nil {
+	var out bytes.Buffer
+	if err := page.SharedGate(&out, settings, v, targets); err != nil {
 		return err
 	}
-	return atomicfile.WriteFile(cmd.Context(), path, page.Bytes())
+	return atomicfile.WriteFile(cmd.Context(), path, out.Bytes())
 }
 
 // settings lists every flag of the command with its value, and the versions.
-func settings(cmd *cobra.Command) []report.Setting {
-	out := []report.Setting{
+func settings(cmd *cobra.Command) []page.Setting {
+	out := []page.Setting{
 		{Name: "command", Value: cmd.CommandPath()},
 		{Name: "data", Value: cmd.Flags().Arg(0)},
 		{Name: "moe", Value: ownVersion()},
@@ -66,7 +67,7 @@ func settings(cmd *cobra.Command) []report.Setting {
 	}
 	cmd.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
 		if f.Name != "help" && f.Name != "print-config" && (f.Name != "config" || f.Changed) {
-			out = append(out, report.Setting{Name: "--" + f.Name, Value: f.Value.String(), Default: !f.Changed})
+			out = append(out, page.Setting{Name: "--" + f.Name, Value: f.Value.String(), Default: !f.Changed})
 		}
 	})
 	return out
@@ -74,11 +75,11 @@ func settings(cmd *cobra.Command) []report.Setting {
 
 // settingsOver are the settings over those in a file with this text, whose values are no flag's
 // default; nil for none.
-func settingsOver(cmd *cobra.Command, file []byte) []report.Setting {
+func settingsOver(cmd *cobra.Command, file []byte) []page.Setting {
 	all := settings(cmd)
 	if file == nil {
 		return all
 	}
-	given := slices.DeleteFunc(all, func(s report.Setting) bool { return s.Default })
-	return append(given, report.Setting{Name: "config", Value: strings.Join(strings.Fields(string(file)), " ")})
+	given := slices.DeleteFunc(all, func(s page.Setting) bool { return s.Default })
+	return append(given, page.Setting{Name: "config", Value: strings.Join(strings.Fields(string(file)), " ")})
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/learn"
 	"github.com/gatedlearning/moe/host/model"
-	"github.com/gatedlearning/moe/host/report"
+	"github.com/gatedlearning/moe/host/report/page"
 	"github.com/gatedlearning/moe/host/terms"
 	"github.com/gatedlearning/moe/internal/atomicfile"
 	"github.com/gatedlearning/moe/internal/shown"
@@ -156,7 +156,7 @@ func (f *learnFlags) write(cmd *cobra.Command, l *learn.Learned, m *fitted.Model
 			return err
 		}},
 		{f.report, func(w io.Writer) error {
-			return report.LearnedPage(w, l, schema.Features, schema.Target, settings(cmd))
+			return page.Learned(w, l, schema.Features, schema.Target, settings(cmd))
 		}},
 	} {
 		if out.path == "" {

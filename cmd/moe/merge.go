@@ -4,6 +4,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gatedlearning/moe/host/shard"
+	"github.com/gatedlearning/moe/host/shard/newton"
 )
 
 func newMergeCmd() *cobra.Command {
@@ -32,7 +33,7 @@ model. The exit code is 1 where its optimum is not passed, as that of moe fit.`,
 			if err := creatable(out); err != nil {
 				return err
 			}
-			if shard.IsNewton(args[0]) {
+			if newton.Is(args[0]) {
 				return mergeNewton(cmd, args, out)
 			}
 			return mergeMoments(cmd, args, out)

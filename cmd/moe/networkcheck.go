@@ -10,7 +10,7 @@ import (
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/network"
-	"github.com/gatedlearning/moe/host/report"
+	"github.com/gatedlearning/moe/host/report/verdict"
 )
 
 // networkCheckFlags are the flags of moe network check.
@@ -107,7 +107,7 @@ func (f *networkCheckFlags) run(cmd *cobra.Command) error {
 	if wantsJSON(cmd) {
 		err = printJSON(cmd, newNetworkCheckJSON(plugin, c, n))
 	} else {
-		err = report.NetworkCheck(textOut(cmd), fitted.ActivationOf(plugin.Activation.Info()).String(), where, n, c)
+		err = verdict.NetworkCheck(textOut(cmd), fitted.ActivationOf(plugin.Activation.Info()).String(), where, n, c)
 	}
 	if err == nil && !c.Holds() {
 		return errNo

@@ -15,6 +15,8 @@ import (
 	"github.com/gatedlearning/moe/host/network"
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/report"
+	"github.com/gatedlearning/moe/host/report/diagnosis"
+	"github.com/gatedlearning/moe/host/report/page"
 	"github.com/gatedlearning/moe/internal/atomicfile"
 )
 
@@ -276,15 +278,15 @@ func (f *networkFitFlags) file(r *network.Result, act fitted.Activation,
 // writeReport writes the page of the network.
 func (f *networkFitFlags) writeReport(cmd *cobra.Command, file *fitted.Network, r *network.Result,
 	src dataset.Source) error {
-	d, err := report.DiagnoseNetwork(cmd.Context(), file, r.Native, src)
+	d, err := diagnosis.OfNetwork(cmd.Context(), file, r.Native, src)
 	if err != nil {
 		return err
 	}
-	var page bytes.Buffer
-	if err := report.NetworkPage(&page, file, d, settings(cmd)); err != nil {
+	var out bytes.Buffer
+	if err := page.Network(&out, file, d, settings(cmd)); err != nil {
 		return err
 	}
-	return atomicfile.WriteFile(cmd.Context(), f.report, page.Bytes())
+	return atomicfile.WriteFile(cmd.Context(), f.report, out.Bytes())
 }
 
 func (f *networkFitFlags) print(cmd *cobra.Command, file *fitted.Network, took time.Duration) error {

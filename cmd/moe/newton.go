@@ -12,8 +12,9 @@ import (
 	"github.com/gatedlearning/moe/host/infer"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/predict"
-	"github.com/gatedlearning/moe/host/report"
+	"github.com/gatedlearning/moe/host/report/numeral"
 	"github.com/gatedlearning/moe/host/shard"
+	"github.com/gatedlearning/moe/host/shard/newton"
 )
 
 // newtonFlags are the flags of moe newton.
@@ -85,7 +86,7 @@ func (f *newtonFlags) run(cmd *cobra.Command, data []string) error {
 		return &dataset.Error{File: f.model,
 			Msg: "experts with an output scale; passes over shards are for means without"}
 	}
-	f.roles = shard.RolesAt(m, f.roles)
+	f.roles = newton.RolesAt(m, f.roles)
 	if m.Shared != nil {
 		return usagef("%s has coefficients that are the same in all experts, which newton does not know", f.model)
 	}
@@ -116,7 +117,7 @@ func (f *newtonFlags) run(cmd *cobra.Command, data []string) error {
 	if err != nil {
 		return err
 	}
-	sums, err := shard.SumNewton(ctx, src, t, f.at, m, plugin.Activation, f.threads)
+	sums, err := newton.Sum(ctx, src, t, f.at, m, plugin.Activation, f.threads)
 	if err != nil {
 		return err
 	}
@@ -124,7 +125,7 @@ func (f *newtonFlags) run(cmd *cobra.Command, data []string) error {
 		return err
 	}
 	if wantsJSON(cmd) {
-		return printJSON(cmd, newtonReport{f.out, shard.NewtonFormat, sums.Place.I, sums.Place.N, t.Rows})
+		return printJSON(cmd, newtonReport{f.out, newton.Format, sums.Place.I, sums.Place.N, t.Rows})
 	}
 	return say(cmd, "%s: part %d of %d at %s", f.out, sums.Place.I, sums.Place.N, f.model)
 }
@@ -155,7 +156,7 @@ type stepReport struct {
 }
 
 func mergeNewton(cmd *cobra.Command, files []string, out string) error {
-	parts, err := readParts(files, shard.ReadNewton)
+	parts, err := readParts(files, newton.Read)
 	if err != nil {
 		return err
 	}
@@ -174,7 +175,7 @@ func mergeNewton(cmd *cobra.Command, files []string, out string) error {
 		err = say(cmd, "%s: certificate: optimum %s, model %s, p = %.2g", out, c.Optimum, c.Model, c.PValue)
 	} else {
 		err = say(cmd, "%s: pass %d, step %.2g, log-likelihood %s before it: %s", out, s.Pass, s.Size,
-			report.Likelihood(s.Model.Fit.LogLikelihood), outcome(s))
+			numeral.Likelihood(s.Model.Fit.LogLikelihood), outcome(s))
 	}
 	if err == nil && (!s.Converged && !s.GoOn() || c != nil && c.Optimum != infer.Pass) {
 		return errNo
@@ -183,9 +184,9 @@ func mergeNewton(cmd *cobra.Command, files []string, out string) error {
 }
 
 // merged makes the step of a pass, or the certificate behind the last.
-func merged(ctx context.Context, files []string, parts []*shard.Newton) (*shard.Step, error) {
+func merged(ctx context.Context, files []string, parts []*newton.Sums) (*newton.Step, error) {
 	if !parts[0].Certificate() {
-		return shard.MergeNewton(files, parts)
+		return newton.Merge(files, parts)
 	}
 	m, err := parts[0].At()
 	if err != nil {
@@ -196,11 +197,11 @@ func merged(ctx context.Context, files []string, parts []*shard.Newton) (*shard.
 		return nil, err
 	}
 	defer plugin.Close()
-	return shard.Certify(ctx, files, parts, plugin.Activation, 0)
+	return newton.Certify(ctx, files, parts, plugin.Activation, 0)
 }
 
 // outcome says how a pass ended.
-func outcome(s *shard.Step) string {
+func outcome(s *newton.Step) string {
 	var text string
 	switch {
 	case s.AtKink:

@@ -11,7 +11,7 @@ import (
 
 	"github.com/gatedlearning/moe/host/catalog"
 	"github.com/gatedlearning/moe/host/fitted"
-	"github.com/gatedlearning/moe/host/report"
+	"github.com/gatedlearning/moe/host/report/verdict"
 	"github.com/gatedlearning/moe/internal/conform"
 	"github.com/gatedlearning/moe/internal/shown"
 	"github.com/gatedlearning/moe/sdk"
@@ -260,7 +260,7 @@ func (v *verification) text(w io.Writer, p *catalog.Plugin) error {
 	if v.verdict == nil {
 		return nil
 	}
-	answer := report.Activation{Name: fitted.ActivationOf(p.Activation.Info()).String(), Validation: v.verdict}
+	answer := verdict.Activation{Name: fitted.ActivationOf(p.Activation.Info()).String(), Validation: v.verdict}
 	_, err := fmt.Fprintln(w, answer.Sentence())
 	for _, r := range v.Reasons {
 		_, err = fmt.Fprintln(w, "  because", r)

@@ -11,7 +11,7 @@ import (
 	"github.com/gatedlearning/moe/host/catalog"
 	"github.com/gatedlearning/moe/host/figures"
 	"github.com/gatedlearning/moe/host/fitted"
-	"github.com/gatedlearning/moe/host/report"
+	"github.com/gatedlearning/moe/host/report/verdict"
 	"github.com/gatedlearning/moe/internal/atomicfile"
 	"github.com/gatedlearning/moe/sdk"
 	"github.com/gatedlearning/moe/solver"
@@ -97,18 +97,18 @@ func (f *validateFlags) printVerdict(cmd *cobra.Command, plugin *catalog.Plugin)
 	if err != nil {
 		return err
 	}
-	answer := report.Activation{Name: fitted.ActivationOf(plugin.Activation.Info()).String(), Validation: v,
+	answer := verdict.Activation{Name: fitted.ActivationOf(plugin.Activation.Info()).String(), Validation: v,
 		Design: f.design}
 	if e, ok := plugin.Activation.(interface{ Notes() []string }); ok {
 		answer.Notes = e.Notes()
 	}
 	if v.Noise != nil {
-		answer.Polynomial = report.RowsOf(*v.Noise, f.design)
+		answer.Polynomial = verdict.RowsOf(*v.Noise, f.design)
 	}
 	if answer.Optimal, err = solver.NewOptimal(ctx, plugin.Activation, f.sigma, f.design.K); err != nil {
 		return err
 	}
-	answer.Least = report.RowsOf(answer.Optimal.Noise, f.design)
+	answer.Least = verdict.RowsOf(answer.Optimal.Noise, f.design)
 	if answer.RhoRange, err = properties.RhoRangeOf(ctx, plugin.Activation); err != nil {
 		return err
 	}
@@ -157,7 +157,7 @@ func (f *validateFlags) format() string {
 	return strings.ToLower(strings.TrimPrefix(filepath.Ext(f.plot), "."))
 }
 
-func (f *validateFlags) draw(ctx context.Context, act sdk.Activation, answer report.Activation) error {
+func (f *validateFlags) draw(ctx context.Context, act sdk.Activation, answer verdict.Activation) error {
 	curves, err := solver.CurvesOf(ctx, act, answer.Validation.Transform, answer.Optimal)
 	if err != nil {
 		return err
@@ -248,7 +248,7 @@ type leastVarianceJSON struct {
 	ErrorBound *float64 `json:"error_bound"` // of T_r's table
 }
 
-func newOptimalJSON(a report.Activation) optimalJSON {
+func newOptimalJSON(a verdict.Activation) optimalJSON {
 	o := a.Optimal
 	return optimalJSON{
 		Level: o.Level, Samples: wholeRows(a.Least.L4), Cubic: wholeRows(a.Least.Spectral),
@@ -315,7 +315,7 @@ type conditionJSON struct {
 	Holds     bool    `json:"holds"`
 }
 
-func newValidationJSON(plugin *catalog.Plugin, a report.Activation) *validationJSON {
+func newValidationJSON(plugin *catalog.Plugin, a verdict.Activation) *validationJSON {
 	v := a.Validation
 	t, s := v.Transform, v.Verdict
 	j := &validationJSON{

@@ -12,7 +12,7 @@ import (
 	"github.com/gatedlearning/moe/host/catalog"
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/mixture"
-	"github.com/gatedlearning/moe/host/report"
+	"github.com/gatedlearning/moe/host/report/verdict"
 	"github.com/gatedlearning/moe/solver"
 )
 
@@ -106,7 +106,7 @@ func (f *lawFlags) words() string {
 
 // printFamily prints the verdict on an open activation where y is of the family.
 func (f *validateFlags) printFamily(cmd *cobra.Command, plugin *catalog.Plugin) error {
-	answer := report.Family{
+	answer := verdict.Family{
 		Name: fitted.ActivationOf(plugin.Activation.Info()).String(), Law: f.law.words(), Design: f.design,
 	}
 	var err error
@@ -145,7 +145,7 @@ type validationFamilyJSON struct {
 	PolynomialCubic   *float64            `json:"samples_for_1pct_cubic_polynomial"` // from T2 and T3
 }
 
-func newValidationFamilyJSON(plugin *catalog.Plugin, a report.Family, f lawFlags) *validationFamilyJSON {
+func newValidationFamilyJSON(plugin *catalog.Plugin, a verdict.Family, f lawFlags) *validationFamilyJSON {
 	j := &validationFamilyJSON{
 		Activation: newActivationJSON(plugin), Family: f.family, Own: map[string]float64{}, Valid: a.Valid(),
 		Reasons: append([]string{}, a.Reasons()...), SignsIdentifiable: a.Signs(), K: a.Design.K, D: a.Design.D,
@@ -157,7 +157,7 @@ func newValidationFamilyJSON(plugin *catalog.Plugin, a report.Family, f lawFlags
 	for q, own := range mixture.DensityOf(f.family).Own() {
 		j.Own[own.Name] = f.psi[q]
 	}
-	least, polynomial := a.Least(), report.RowsOf(a.Polynomial, a.Design)
+	least, polynomial := a.Least(), verdict.RowsOf(a.Polynomial, a.Design)
 	j.Samples, j.Cubic = wholeRows(least.L4), wholeRows(least.Spectral)
 	j.Polynomial, j.PolynomialCubic = wholeRows(polynomial.L4), wholeRows(polynomial.Spectral)
 	return j

@@ -6,11 +6,11 @@ import (
 	"path/filepath"
 
 	"github.com/gatedlearning/moe/host/fitted"
-	"github.com/gatedlearning/moe/host/shard"
+	"github.com/gatedlearning/moe/host/shard/newton"
 )
 
 // Maximise makes passes of Newton's method from the model p.Given until they have
-// converged or end for another reason, at most [shard.MostPasses], and one more for the certificate, and writes the
+// converged or end for another reason, at most [newton.MostPasses], and one more for the certificate, and writes the
 // last model to p.Out. The models
 // between are in dir, which all workers see. Whether they have converged, after how
 // many passes, and why not, is in the model's Fit.
@@ -26,7 +26,7 @@ func (p Pass) Maximise(ctx context.Context, run Runner, again int, dir string) (
 		if err != nil {
 			return nil, err
 		}
-		if !shard.GoOn(m) {
+		if !newton.GoOn(m) {
 			return m, m.Write(ctx, p.Out)
 		}
 		next.Given = next.Out

@@ -27,7 +27,7 @@ import (
 const (
 	First  = "first"  // [shard.Sum]
 	Second = "second" // [shard.SumSpan]
-	Newton = "newton" // [shard.SumNewton]
+	Newton = "newton" // [newton.Sum]
 )
 
 const (

@@ -23,6 +23,7 @@ import (
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/sample"
 	"github.com/gatedlearning/moe/host/shard"
+	"github.com/gatedlearning/moe/host/shard/newton"
 	"github.com/gatedlearning/moe/plugins/identity"
 	"github.com/gatedlearning/moe/plugins/relu"
 	"github.com/gatedlearning/moe/plugins/sigmoid"
@@ -284,7 +285,7 @@ func TestFailures(t *testing.T) {
 }
 
 // TestFromTheSubsample: sums of the first round, the fit of their subsample and the passes, all
-// but the fit as pipelines, end in at most shard.MostPasses passes where a fit of all rows on one machine
+// but the fit as pipelines, end in at most newton.MostPasses passes where a fit of all rows on one machine
 // does that begins at the same start, to 1e-9 of the larger of 1 and a parameter. Twenty designs:
 //
 //	MOE_STUDY=20 go test . -run TestFromTheSubsample -v
@@ -340,7 +341,7 @@ func TestFromTheSubsample(t *testing.T) {
 			off = max(off, math.Abs(v-u)/max(1, math.Abs(u)))
 		}
 		t.Logf("%s, k = %d, %d shards: %s after %d passes, off by %.1e, log-likelihood by %.1e", act.Info().Name, k, p.Shards, m.Fit.Status, m.Fit.Iterations, off, off2)
-		if !m.Fit.Converged || m.Fit.Iterations > shard.MostPasses || off2 > 0.01 || len(act.Info().Kinks) == 0 && off > 1e-9 {
+		if !m.Fit.Converged || m.Fit.Iterations > newton.MostPasses || off2 > 0.01 || len(act.Info().Kinks) == 0 && off > 1e-9 {
 			t.Errorf("%s after %d passes, off by %v, log-likelihood by %v", m.Fit.Status, m.Fit.Iterations, off, off2)
 		}
 	}

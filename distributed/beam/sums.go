@@ -16,6 +16,7 @@ import (
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/predict"
 	"github.com/gatedlearning/moe/host/shard"
+	"github.com/gatedlearning/moe/host/shard/newton"
 	"github.com/gatedlearning/moe/sdk"
 )
 
@@ -67,7 +68,7 @@ func (p Pass) sumNewton(ctx context.Context, at shard.Place) ([]byte, error) {
 	}
 	src, err := concat(p.Data, func(path string) (dataset.Source, error) {
 		sel := predict.Selection(m, false)
-		sel.Roles = shard.RolesAt(m, p.Table.roles())
+		sel.Roles = newton.RolesAt(m, p.Table.roles())
 		raw, err := dataset.Open(path, sel)
 		if err != nil {
 			return nil, err
@@ -81,7 +82,7 @@ func (p Pass) sumNewton(ctx context.Context, at shard.Place) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return bounded(shard.SumNewton(ctx, src, t, at, m, g.Activation, 1))
+	return bounded(newton.Sum(ctx, src, t, at, m, g.Activation, 1))
 }
 
 func concat(files []string, open func(string) (dataset.Source, error)) (dataset.Source, error) {
@@ -121,7 +122,7 @@ func (f *joinFn) AddInput(acc, sums []byte) ([]byte, error) { return f.MergeAccu
 // MergeAccumulators puts two together.
 func (f *joinFn) MergeAccumulators(a, b []byte) ([]byte, error) {
 	if f.Kind == Newton {
-		return joined(a, b, func(n *shard.Newton) shard.Place { return n.Place }, shard.JoinNewton)
+		return joined(a, b, func(n *newton.Sums) shard.Place { return n.Place }, newton.Join)
 	}
 	return joined(a, b, func(m *shard.Moments) shard.Place { return m.Place }, shard.JoinMoments)
 }
@@ -194,11 +195,11 @@ func unframed[T any, P interface {
 // write writes the file of the pass: all of the moments, or the step of Newton's method.
 func (p Pass) write(ctx context.Context, acc []byte) error {
 	if p.Kind == Newton {
-		all, err := unframed[shard.Newton](acc)
+		all, err := unframed[newton.Sums](acc)
 		if err != nil {
 			return err
 		}
-		s, err := step(ctx, names(all, func(n *shard.Newton) shard.Place { return n.Place }), all)
+		s, err := step(ctx, names(all, func(n *newton.Sums) shard.Place { return n.Place }), all)
 		if err != nil {
 			return err
 		}
@@ -216,9 +217,9 @@ func (p Pass) write(ctx context.Context, acc []byte) error {
 }
 
 // step is the step of a pass, or the certificate behind the last.
-func step(ctx context.Context, names []string, all []*shard.Newton) (*shard.Step, error) {
+func step(ctx context.Context, names []string, all []*newton.Sums) (*newton.Step, error) {
 	if !all[0].Certificate() {
-		return shard.MergeNewton(names, all)
+		return newton.Merge(names, all)
 	}
 	m, err := all[0].At()
 	if err != nil {
@@ -229,7 +230,7 @@ func step(ctx context.Context, names []string, all []*shard.Newton) (*shard.Step
 		return nil, err
 	}
 	defer g.Close()
-	return shard.Certify(ctx, names, all, g.Activation, 1)
+	return newton.Certify(ctx, names, all, g.Activation, 1)
 }
 
 func names[P any](all []P, at func(P) shard.Place) []string {

@@ -6,12 +6,13 @@ import (
 	"strconv"
 
 	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/report/numeral"
 )
 
 // arrangements is the table of other optima near the model's, and what its intervals rest on.
 func arrangements(s *fitted.Arrangements) (line string, table [][]string) {
 	line = fmt.Sprintf("Arrangements: %s within 6 units of log-likelihood; intervals hold given that of the model.",
-		plural(len(s.Others), "other optimum"))
+		numeral.Plural(len(s.Others), "other optimum"))
 	if len(s.Others) != 1 {
 		line = fmt.Sprintf("Arrangements: %d other optima within 6 units of log-likelihood; intervals hold given "+
 			"that of the model.", len(s.Others))
@@ -35,7 +36,7 @@ func arrangements(s *fitted.Arrangements) (line string, table [][]string) {
 // arrangementRows is the table of arrangements: rows of every expert, and how many rows are of another one than in the
 // model. What keeps one from having a weight stands below.
 func arrangementRows(s *fitted.Arrangements) [][]string {
-	head, first := []string{"Arrangements", "below"}, []string{"the model", hundredths(0)}
+	head, first := []string{"Arrangements", "below"}, []string{"the model", numeral.Hundredths(0)}
 	var reasons []string
 	weigh := func(w *float64, why string) string {
 		if w != nil && why == "" {
@@ -55,7 +56,7 @@ func arrangementRows(s *fitted.Arrangements) [][]string {
 	}
 	table := [][]string{head, first}
 	for i, a := range s.Others {
-		row := []string{fmt.Sprint(i + 1), hundredths(a.Below)}
+		row := []string{fmt.Sprint(i + 1), numeral.Hundredths(a.Below)}
 		if s.Weight != nil {
 			row = append(row, weigh(a.Weight, a.Unweighted))
 		}

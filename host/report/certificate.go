@@ -4,16 +4,16 @@ import (
 	"fmt"
 	"math"
 	"strconv"
-	"strings"
 
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/infer"
+	"github.com/gatedlearning/moe/host/report/numeral"
 	"github.com/gatedlearning/moe/internal/shown"
 )
 
-// verdicts are the certificate's two answers, each a sentence, and a third with a bound of what other mixtures gain
+// Verdicts are the certificate's two answers, each a sentence, and a third with a bound of what other mixtures gain
 // where there is one; none without a certificate.
-func verdicts(c *fitted.Certificate) []string {
+func Verdicts(c *fitted.Certificate) []string {
 	if c == nil {
 		return nil
 	}
@@ -48,7 +48,7 @@ func modelReason(c *fitted.Certificate) string {
 	reason := found(c, c.Cause, c.Try)
 	for _, u := range c.Untested {
 		reason += fmt.Sprintf("; expert %d was not tested, having %.0f rows for %s", u.Expert, u.Rows,
-			plural(u.Coefficients, "coefficient"))
+			numeral.Plural(u.Coefficients, "coefficient"))
 	}
 	for _, t := range c.NotMade {
 		reason += fmt.Sprintf("; the test of %s was not made: %s", t.Name, t.Why)
@@ -71,8 +71,8 @@ func found(c *fitted.Certificate, cause, try string) string {
 	return reason
 }
 
-// tests is the table of the certificate's tests of the model.
-func tests(c *fitted.Certificate) [][]string {
+// Tests is the table of the certificate's tests of the model.
+func Tests(c *fitted.Certificate) [][]string {
 	table := [][]string{{"Certificate", "chi-squared", "df", "p", "", "verdict"}}
 	bound := fmt.Sprintf("(suspect below %.2g)", infer.Level/float64(len(c.Tests)))
 	for _, t := range c.Tests {
@@ -82,32 +82,4 @@ func tests(c *fitted.Certificate) [][]string {
 		})
 	}
 	return table
-}
-
-// badges show the verdicts beside the answer of a page.
-func badges(c *fitted.Certificate) (out []map[string]string) {
-	if c == nil {
-		return nil
-	}
-	for _, v := range [][2]string{{"optimum", c.Optimum}, {"model", c.Model}} {
-		class := "good"
-		if v[1] == infer.Suspect {
-			class = "bad"
-		}
-		out = append(out, map[string]string{"Class": class, "Text": v[0] + " " + v[1]})
-	}
-	return out
-}
-
-// certificateSections shows the verdicts, what their tests mean, and the tests; none
-// where there is no certificate.
-func certificateSections(c *fitted.Certificate, meaning string) []section {
-	if c == nil {
-		return nil
-	}
-	s := section{Title: "Certificate", Reading: strings.Join(verdicts(c), " ") + " " + meaning}
-	if len(c.Tests) > 0 {
-		s.Tables = []table{asTable(tests(c))}
-	}
-	return []section{s}
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/report/numeral"
 	"github.com/gatedlearning/moe/internal/shown"
 )
 
@@ -14,11 +15,11 @@ import (
 // is one, and a table of every pair of experts.
 func Comparison(w io.Writer, c *fitted.Comparison, a, b *fitted.Model) error {
 	out := bufio.NewWriter(w)
-	fmt.Fprintf(out, "Two fits of the same %s, target %s.\n", plural(c.Rows, "row"), shown.Name(a.Target))
+	fmt.Fprintf(out, "Two fits of the same %s, target %s.\n", numeral.Plural(c.Rows, "row"), shown.Name(a.Target))
 	table := [][]string{{"Model", "experts", "log-likelihood", "parameters", "BIC", "AIC"}}
 	for _, m := range []fitted.Compared{c.A, c.B} {
-		table = append(table, []string{shown.Name(m.Model), m.Experts, Likelihood(m.LogLikelihood),
-			fmt.Sprint(m.Parameters), Likelihood(m.BIC), Likelihood(m.AIC)})
+		table = append(table, []string{shown.Name(m.Model), m.Experts, numeral.Likelihood(m.LogLikelihood),
+			fmt.Sprint(m.Parameters), numeral.Likelihood(m.BIC), numeral.Likelihood(m.AIC)})
 	}
 	writeTable(out, table)
 	less, by := c.A.Model, c.B.BIC-c.A.BIC
@@ -29,12 +30,12 @@ func Comparison(w io.Writer, c *fitted.Comparison, a, b *fitted.Model) error {
 	if by == 0 {
 		fmt.Fprintln(out, "They have the same BIC.")
 	} else {
-		fmt.Fprintf(out, "%s has less BIC, by %s.\n", shown.Name(less), Likelihood(by))
+		fmt.Fprintf(out, "%s has less BIC, by %s.\n", shown.Name(less), numeral.Likelihood(by))
 	}
 	if t := c.Nested; t != nil {
 		smaller := map[string]string{"a": c.A.Model, "b": c.B.Model}[t.Smaller]
 		fmt.Fprintf(out, "The other contains %s: the likelihood ratio speaks against it with p = %.2g (chi-squared "+
-			"%.1f, %s of freedom).\n", shown.Name(smaller), t.PValue, t.Statistic, plural(t.DF, "degree"))
+			"%.1f, %s of freedom).\n", shown.Name(smaller), t.PValue, t.Statistic, numeral.Plural(t.DF, "degree"))
 	} else {
 		fmt.Fprintf(out, "No test: %s.\n", shown.Line(c.Untested))
 	}
@@ -75,7 +76,7 @@ func besideEachOther(c *fitted.Comparison, a, b *fitted.Model, i, l int, gates f
 		if i < 0 {
 			return ""
 		}
-		return significant(m.Proportions[i])
+		return numeral.Significant(m.Proportions[i])
 	}
 	add("proportion", share(a, i), "", share(b, l), "")
 	names := slices.Clone(a.Features)
@@ -93,7 +94,7 @@ func besideEachOther(c *fitted.Comparison, a, b *fitted.Model, i, l int, gates f
 		if i < 0 || m.RegressorIntercepts == nil {
 			return "", ""
 		}
-		return oneOf(m.RegressorIntercepts[i], knownErrors(m).RegressorIntercepts, i)
+		return oneOf(m.RegressorIntercepts[i], KnownErrors(m).RegressorIntercepts, i)
 	}
 	va, ea := intercept(a, i)
 	vb, eb := intercept(b, l)
@@ -119,9 +120,9 @@ func gateOf(g *fitted.ComparedGate, name string) (value, se string) {
 	case !seen:
 		return "", ""
 	case known:
-		return byError(v, e)
+		return numeral.ByError(v, e)
 	}
-	return fixed(v), ""
+	return numeral.Fixed(v), ""
 }
 
 func gateInterceptOf(g *fitted.ComparedGate) (value, se string) {
@@ -129,9 +130,9 @@ func gateInterceptOf(g *fitted.ComparedGate) (value, se string) {
 	case g == nil || g.Intercept == nil:
 		return "", ""
 	case g.InterceptError == nil:
-		return fixed(*g.Intercept), ""
+		return numeral.Fixed(*g.Intercept), ""
 	}
-	return byError(*g.Intercept, *g.InterceptError)
+	return numeral.ByError(*g.Intercept, *g.InterceptError)
 }
 
 // coefficientOf is that of a feature in expert i with its standard error, "" for none.
@@ -141,7 +142,7 @@ func coefficientOf(m *fitted.Model, i int, name string) (value, se string) {
 		return "", ""
 	}
 	var errors []float64
-	if known := knownErrors(m).Regressors; known != nil {
+	if known := KnownErrors(m).Regressors; known != nil {
 		errors = known[i]
 	}
 	return oneOf(m.Regressors[i][j], errors, j)
@@ -149,7 +150,7 @@ func coefficientOf(m *fitted.Model, i int, name string) (value, se string) {
 
 func oneOf(v float64, errors []float64, j int) (value, se string) {
 	if errors == nil {
-		return fixed(v), ""
+		return numeral.Fixed(v), ""
 	}
-	return byError(v, errors[j])
+	return numeral.ByError(v, errors[j])
 }

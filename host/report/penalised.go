@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/report/numeral"
 )
 
 // penalised says in one line of which model the coefficients are, where the file has another beside the maximum; ""
@@ -27,8 +28,8 @@ func penalised(m *fitted.Model) string {
 		what += "; experts: penalised, " + experts
 	}
 	return fmt.Sprintf("%s; log-likelihood %s, %s below the maximum.%s Coefficients, intervals and predictions are by "+
-		"it; log-likelihood, BIC and AIC above are of the maximum.", what, Likelihood(s.LogLikelihood),
-		Likelihood(m.Fit.LogLikelihood-s.LogLikelihood), without(s))
+		"it; log-likelihood, BIC and AIC above are of the maximum.", what, numeral.Likelihood(s.LogLikelihood),
+		numeral.Likelihood(m.Fit.LogLikelihood-s.LogLikelihood), without(s))
 }
 
 // without says what experts a lasso has left without what; "" where there is none, or none is without anything.
@@ -80,9 +81,9 @@ func penaltyPath(m *fitted.Model) [][]string {
 				name += " (taken)"
 			}
 			if p.HeldOut != nil {
-				held = Likelihood(*p.HeldOut)
+				held = numeral.Likelihood(*p.HeldOut)
 			}
-			table = append(table, []string{name, Likelihood(p.LogLikelihood), held})
+			table = append(table, []string{name, numeral.Likelihood(p.LogLikelihood), held})
 		}
 	}
 	add("Penalised gate", m.Penalised.Path, m.Penalised.Lambda)

@@ -11,8 +11,35 @@ import (
 
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/infer"
+	"github.com/gatedlearning/moe/host/report/numeral"
 	"github.com/gatedlearning/moe/internal/shown"
 )
+
+// Doubts are the verdicts and warnings of a fit, a line each, and the table of the other optima near it, nil where
+// there is none.
+func Doubts(m *fitted.Model) (lines []string, arranged [][]string) {
+	lines = slices.Concat(shortVerdicts(&m.Fit), leftOut(m))
+	for _, warning := range m.Fit.Weighed() {
+		lines = append(lines, "Warning: "+warning+".")
+	}
+	lines = append(lines, separation(m)...)
+	if against := AgainstTruth(m); against != "" {
+		lines = append(lines, against)
+	}
+	if m.Arrangements != nil {
+		line, rows := arrangements(m.Arrangements)
+		lines, arranged = append(lines, line), rows
+	}
+	return lines, arranged
+}
+
+// ChosenBy is what chose the number of experts.
+func ChosenBy(m *fitted.Model) string {
+	if m.Fit.ChosenBy == "set" {
+		return "The least of those that the data leave"
+	}
+	return choiceOf(m).name
+}
 
 const (
 	// screenFeatures is the number of features up to which a screen shows all of them.
@@ -33,7 +60,7 @@ func Screen(w io.Writer, m *fitted.Model, file string, all bool) error {
 	if line := chosen(m); line != "" {
 		fmt.Fprintln(out, line)
 	}
-	if line := plausible(m); line != "" {
+	if line := Plausible(m); line != "" {
 		fmt.Fprintln(out, line)
 	}
 	for _, line := range slices.Concat(shortVerdicts(&m.Fit), leftOut(m)) {
@@ -116,7 +143,7 @@ func chosen(m *fitted.Model) string {
 		return ofDescriptions(m.Fit.Descriptions)
 	case len(list) == 0:
 		return ""
-	case isGrown(m):
+	case IsGrown(m):
 		return fmt.Sprintf("Grown by BIC: the tree %s is the best of %d.", m.Params().Hierarchy(), len(list))
 	}
 	near := slices.Clone(list)
@@ -156,7 +183,7 @@ func ofDescriptions(all []fitted.Description) string {
 		for _, key := range slices.Sorted(maps.Keys(d.Settings)) {
 			parts = append(parts, settingName(key)+" "+d.Settings[key])
 		}
-		return shown.Line(strings.Join(parts, ", ")) + " (" + plural(d.Parameters, "parameter") + ")"
+		return shown.Line(strings.Join(parts, ", ")) + " (" + numeral.Plural(d.Parameters, "parameter") + ")"
 	}
 	compared := 0
 	var chosen, top fitted.Description
@@ -174,13 +201,13 @@ func ofDescriptions(all []fitted.Description) string {
 	if chosen.HeldOut == nil { // of a file that is not ours
 		return ""
 	}
-	line := fmt.Sprintf("Held-out log-likelihood of %s: %s for %s, chosen", plural(compared, "description"),
-		Likelihood(*chosen.HeldOut), words(chosen))
+	line := fmt.Sprintf("Held-out log-likelihood of %s: %s for %s, chosen", numeral.Plural(compared, "description"),
+		numeral.Likelihood(*chosen.HeldOut), words(chosen))
 	if top.Chosen {
 		return line + ", the highest."
 	}
-	return fmt.Sprintf("%s; %s for %s, higher by %s ± %s.", line, Likelihood(*top.HeldOut), words(top),
-		hundredths(*chosen.Below), hundredths(*chosen.StandardError))
+	return fmt.Sprintf("%s; %s for %s, higher by %s ± %s.", line, numeral.Likelihood(*top.HeldOut), words(top),
+		numeral.Hundredths(*chosen.Below), numeral.Hundredths(*chosen.StandardError))
 }
 
 // choice is a criterion by which a fit was chosen.
@@ -208,7 +235,7 @@ func known(v *float64) string {
 	if v == nil {
 		return "–"
 	}
-	return Likelihood(*v)
+	return numeral.Likelihood(*v)
 }
 
 // shortDesign names the formula, and the references of the factors, a line each.
@@ -241,7 +268,7 @@ const (
 func Explain(w io.Writer, m *fitted.Model, parts ...Part) error {
 	out := bufio.NewWriter(w)
 	wants := func(p Part) bool { return len(parts) == 0 || slices.Contains(parts, p) }
-	fmt.Fprintln(out, answer(m))
+	fmt.Fprintln(out, Answer(m))
 	for _, line := range modules(m) {
 		fmt.Fprintln(out, line)
 	}
@@ -254,11 +281,11 @@ func Explain(w io.Writer, m *fitted.Model, parts ...Part) error {
 	}
 	if c := m.Fit.Certificate; wants(PartCertificate) && c != nil {
 		fmt.Fprintln(out)
-		for _, line := range verdicts(c) {
+		for _, line := range Verdicts(c) {
 			fmt.Fprintln(out, line)
 		}
 		if len(c.Tests) > 0 {
-			writeTable(out, tests(c))
+			writeTable(out, Tests(c))
 		}
 	} else if wants(PartCertificate) {
 		fmt.Fprintln(out, "\nThere is no certificate; the notes say why.")
@@ -306,7 +333,7 @@ func OutputsScreen(w io.Writer, v *fitted.Vector, file string, all bool) error {
 // ExplainOutputs is [Explain] of several targets.
 func ExplainOutputs(w io.Writer, v *fitted.Vector, parts ...Part) error {
 	if v.SharedGate != nil && v.SharedGate.Fit != nil {
-		return Explain(w, together(v), parts...)
+		return Explain(w, Together(v), parts...)
 	}
 	return eachOutput(w, v, func(m *fitted.Model) error { return Explain(w, m, parts...) })
 }

@@ -2,83 +2,24 @@ package report
 
 import (
 	"fmt"
-	"slices"
-	"strings"
 
 	"github.com/gatedlearning/moe/host/fitted"
-	"github.com/gatedlearning/moe/internal/shown"
+	"github.com/gatedlearning/moe/host/report/numeral"
 )
 
-// sentence says what was found to someone who decides: how many kinds of rows there are, in what they differ, and how
-// far off an expert is.
-func sentence(m *fitted.Model, d *Diagnosis) string {
-	target := shown.Name(m.ScaledTarget())
-	out, beside := fmt.Sprintf("%s of %s follow one expert", fittedRows(m), target), ""
-	if m.ZeroExpert {
-		beside = ", beside a zero expert"
-	}
-	if m.K > 1 {
-		out = fmt.Sprintf("%s of %s follow %d experts: %s", fittedRows(m), target, m.K, shares(d))
-	}
-	out += beside + "."
-	if names := mostDifferent(d); m.K > 1 && len(names) > 0 {
-		out += fmt.Sprintf(" Their rows differ the most in %s.", listed(names))
-	}
-	return out + around(m, d)
-}
-
-// fittedRows says how many rows a fit is of, and in how many groups.
-func fittedRows(m *fitted.Model) string {
-	out := plural(m.Fit.N, "row")
-	if m.Groups != nil {
-		out += " in " + plural(m.Groups.Count, "group")
-	}
-	return out
-}
-
-// around says how far off an expert of a target is, beside how much that varies; "" where the noise is not normal.
-func around(m *fitted.Model, d *Diagnosis) string {
-	if m.Family != "" || len(m.Sigma) == 0 {
+// AgainstTruth says how far the model is from known parameters; "" where there are none.
+func AgainstTruth(m *fitted.Model) string {
+	if m.Truth == nil {
 		return ""
 	}
-	lo, hi := slices.Min(m.Sigma), slices.Max(m.Sigma)
-	off := significant(lo)
-	if hi > lo {
-		off += " to " + significant(hi)
-	}
-	return fmt.Sprintf(" Around its expert %s has a standard deviation of %s; over all rows it has %s.",
-		shown.Name(m.ScaledTarget()), off, significant(d.Target.SD))
+	return fmt.Sprintf("Against the truth: E_reg %.3g, E_gating %.3g.", m.Truth.EReg, m.Truth.EGating)
 }
 
-// shares says what share of the rows each expert has, of many experts the first.
-func shares(d *Diagnosis) string {
-	const most = 5
-	var out []string
-	for i, share := range d.Shares {
-		if i == most && len(d.Shares) > most+1 {
-			out = append(out, fmt.Sprintf("%d others share the rest", len(d.Shares)-most))
-			break
-		}
-		out = append(out, fmt.Sprintf("%s expert %d", percent(share), i+1))
+// FittedRows says how many rows a fit is of, and in how many groups.
+func FittedRows(m *fitted.Model) string {
+	out := numeral.Plural(m.Fit.N, "row")
+	if m.Groups != nil {
+		out += " in " + numeral.Plural(m.Groups.Count, "group")
 	}
-	return listed(out)
-}
-
-// mostDifferent are the columns in which the experts' rows differ the most, at most three of those in which they do.
-func mostDifferent(d *Diagnosis) (names []string) {
-	const most, least = 3, 0.1
-	for _, c := range strongestFirst(d.Members) {
-		if len(names) < most && c.Differs >= least {
-			names = append(names, shown.Name(c.Name))
-		}
-	}
-	return names
-}
-
-// listed joins names as in "a, b and c".
-func listed(names []string) string {
-	if n := len(names); n > 1 {
-		return strings.Join(names[:n-1], ", ") + " and " + names[n-1]
-	}
-	return strings.Join(names, "")
+	return out
 }

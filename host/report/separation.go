@@ -9,6 +9,7 @@ import (
 
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/host/report/numeral"
 	"github.com/gatedlearning/moe/internal/shown"
 )
 
@@ -30,14 +31,14 @@ func separation(m *fitted.Model) []string {
 	for _, s := range m.Fit.Separation {
 		lines = append(lines, fmt.Sprintf("%s%s where %s > %s, %s where it is less; the nearest rows are %s away, by "+
 			"features of unit variance.",
-			rowsOf(m, s), numbersOf(m, s.Above), terms(m.Features, s.Coefficients), significant(-s.Intercept),
-			numbersOf(m, s.Below), significant(s.Margin)))
+			rowsOf(m, s), numbersOf(m, s.Above), terms(m.Features, s.Coefficients), numeral.Significant(-s.Intercept),
+			numbersOf(m, s.Below), numeral.Significant(s.Margin)))
 	}
 	return lines
 }
 
-// separates says in one line that the gate separates rows, and of which experts.
-func separates(m *fitted.Model) string {
+// Separated says in one line that the gate separates rows, and of which experts.
+func Separated(m *fitted.Model) string {
 	var between []string
 	for _, s := range m.Fit.Separation {
 		between = append(between, rowsOf(m, s)+numbersOf(m, s.Above)+" from "+strings.TrimPrefix(numbersOf(m, s.Below),
@@ -121,7 +122,7 @@ func terms(features []string, coefficients []float64) string {
 		default:
 			out.WriteString(" + ")
 		}
-		fmt.Fprintf(&out, "%s*%s", significant(v), shown.Name(features[j]))
+		fmt.Fprintf(&out, "%s*%s", numeral.Significant(v), shown.Name(features[j]))
 	}
 	return out.String() + more
 }

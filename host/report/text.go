@@ -1,4 +1,4 @@
-// Package report shows a fitted model or a verdict on an activation to people.
+// Package report says what there is to say of a fitted model, in sentences, tables and as text for a terminal.
 package report
 
 import (
@@ -14,12 +14,13 @@ import (
 	"unicode/utf8"
 
 	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/report/numeral"
 	"github.com/gatedlearning/moe/internal/shown"
 )
 
-// maxFeatures is the number of features whose coefficients a report shows; the
+// MaxFeatures is the number of features whose coefficients a report shows; the
 // model file has them all.
-const maxFeatures = 40
+const MaxFeatures = 40
 
 // Text writes all of a fitted model for a terminal: the answer in one line, then a
 // column for every expert and for every gate, the starts, and the notes. Of more than
@@ -28,7 +29,7 @@ const maxFeatures = 40
 func Text(w io.Writer, m *fitted.Model, all bool) error {
 	out := bufio.NewWriter(w)
 	writeAnswer(out, m)
-	for _, line := range slices.Concat(verdicts(m.Fit.Certificate), leftOut(m)) {
+	for _, line := range slices.Concat(Verdicts(m.Fit.Certificate), leftOut(m)) {
 		fmt.Fprintln(out, line)
 	}
 	for _, warning := range m.Fit.Warnings {
@@ -37,7 +38,7 @@ func Text(w io.Writer, m *fitted.Model, all bool) error {
 	if m.Approximation != nil {
 		fmt.Fprintln(out, approximation(m))
 	}
-	writeEstimates(out, m.ForNewRows(), design(m), maxFeatures, all)
+	writeEstimates(out, m.ForNewRows(), design(m), MaxFeatures, all)
 	for _, line := range separation(m) {
 		fmt.Fprintln(out, shown.Line(line))
 	}
@@ -46,7 +47,7 @@ func Text(w io.Writer, m *fitted.Model, all bool) error {
 		writeTable(out, path)
 	}
 	if c := m.Fit.Certificate; c != nil && len(c.Tests) > 0 {
-		writeTable(out, tests(c))
+		writeTable(out, Tests(c))
 	}
 	writeArrangements(out, m.Arrangements)
 	writeNotes(out, m.Fit.Notes)
@@ -55,8 +56,8 @@ func Text(w io.Writer, m *fitted.Model, all bool) error {
 
 // writeAnswer writes what was fitted and how well.
 func writeAnswer(out io.Writer, m *fitted.Model) {
-	fmt.Fprintln(out, answer(m))
-	if against := againstTruth(m); against != "" {
+	fmt.Fprintln(out, Answer(m))
+	if against := AgainstTruth(m); against != "" {
 		fmt.Fprintln(out, against)
 	}
 	if d := m.Fit.Descent; d != nil {
@@ -79,7 +80,7 @@ func writeEstimates(out io.Writer, m *fitted.Model, design []string, most int, a
 	for _, line := range slices.Concat(design, drawnTree(m)) {
 		fmt.Fprintln(out, line)
 	}
-	for _, line := range []string{output(m), zero(m)} {
+	for _, line := range []string{Output(m), Zero(m)} {
 		if line != "" {
 			fmt.Fprintln(out, line)
 		}
@@ -92,13 +93,13 @@ func writeCoefficients(out io.Writer, m *fitted.Model, most int, all bool) {
 	if all {
 		most = m.D
 	}
-	writeTable(out, experts(m, most))
+	writeTable(out, Experts(m, most))
 	if m.Classes() > 1 {
-		writeTable(out, gates(m, most))
+		writeTable(out, Gates(m, most))
 	}
 	if m.HAC != nil {
-		fmt.Fprintf(out, "\n%s\n", dependence(m))
-		for _, table := range dependentErrors(m, most) {
+		fmt.Fprintf(out, "\n%s\n", Dependence(m))
+		for _, table := range DependentErrors(m, most) {
 			writeTable(out, table)
 		}
 	}
@@ -117,16 +118,16 @@ func writeStarts(out io.Writer, m *fitted.Model) {
 		}
 	}
 	switch {
-	case isGrown(m):
-		writeTable(out, growth(m))
+	case IsGrown(m):
+		writeTable(out, Growth(m))
 	case len(m.Fit.Selection) > 0:
-		writeTable(out, selection(m))
-		if line := plausible(m); line != "" {
+		writeTable(out, Selection(m))
+		if line := Plausible(m); line != "" {
 			fmt.Fprintln(out, line)
 		}
 	}
 	if len(m.Fit.Starts) > 0 {
-		writeTable(out, starts(m))
+		writeTable(out, Starts(m))
 	}
 	if s := m.Fit.Survey; s != nil {
 		fmt.Fprintln(out, survey(s))
@@ -179,7 +180,7 @@ func modules(m *fitted.Model) (lines []string) {
 			continue
 		}
 		line := fmt.Sprintf("Module in the file: %s, %s, sha256 %s.", shown.Name(a.Name),
-			plural(len(a.Module.Code), "byte"), a.Module.SHA256)
+			numeral.Plural(len(a.Module.Code), "byte"), a.Module.SHA256)
 		if !slices.Contains(lines, line) {
 			lines = append(lines, line)
 		}
@@ -187,8 +188,8 @@ func modules(m *fitted.Model) (lines []string) {
 	return lines
 }
 
-// answer is the first line: did it work, what was found, how good is it.
-func answer(m *fitted.Model) string {
+// Answer is the first line: did it work, what was found, how good is it.
+func Answer(m *fitted.Model) string {
 	verdict := "Converged"
 	if !m.Fit.Converged {
 		verdict = "Not converged (" + m.Fit.Status + ")"
@@ -202,8 +203,9 @@ func answer(m *fitted.Model) string {
 		noise += " of " + shown.Name(m.ScaledTarget())
 	}
 	return fmt.Sprintf("%s: %s over %s, %s, log-likelihood %s on %s%s (BIC %s, AIC %s; method %s).",
-		verdict, howMany(m), plural(m.D, "feature"), noise,
-		Likelihood(m.Fit.LogLikelihood), fittedRows(m), left, Likelihood(m.Fit.BIC), Likelihood(m.Fit.AIC),
+		verdict, HowMany(m), numeral.Plural(m.D, "feature"), noise,
+		numeral.Likelihood(m.Fit.LogLikelihood), FittedRows(m), left, numeral.Likelihood(m.Fit.BIC),
+		numeral.Likelihood(m.Fit.AIC),
 		m.Fit.Method)
 }
 
@@ -226,17 +228,9 @@ func leftOut(m *fitted.Model) []string {
 	}
 	each := rows / float64(left.Parameters)
 	return []string{fmt.Sprintf("Leave-one-out: log-likelihood %s%s, lower by %s, with %s (%s rows each%s).",
-		Likelihood(left.LogLikelihood), by, Likelihood(left.Gap), plural(left.Parameters, "parameter"),
+		numeral.Likelihood(left.LogLikelihood), by, numeral.Likelihood(left.Gap),
+		numeral.Plural(left.Parameters, "parameter"),
 		strconv.FormatFloat(each, 'f', max(0, 1-int(each/100)), 64), some)}
-}
-
-// Likelihood is a log-likelihood, or a criterion made of one, with two decimals, or with the 17
-// digits that a float64 has where these would be more.
-func Likelihood(v float64) string {
-	if math.Abs(v) >= 1e15 {
-		return strconv.FormatFloat(v, 'g', 17, 64)
-	}
-	return strconv.FormatFloat(v, 'f', 2, 64)
 }
 
 // formula names the formula, and the scale of the target.
@@ -256,7 +250,7 @@ func shownNames(names []string) string {
 	for i, name := range names {
 		out[i] = shown.Name(name)
 	}
-	return listed(out)
+	return numeral.List(out)
 }
 
 // design says what the features are made of, where they are not columns.
@@ -290,7 +284,7 @@ func onScale(m *fitted.Model) []string {
 	line := fmt.Sprintf(
 		"Target: %s. Coefficients, sigma and the tests are of it; log-likelihood, BIC and AIC are of %s", h, y)
 	if v := m.Fit.LogLikelihoodTransformed; v != nil {
-		line += fmt.Sprintf(" (log-likelihood of %s: %s)", h, Likelihood(*v))
+		line += fmt.Sprintf(" (log-likelihood of %s: %s)", h, numeral.Likelihood(*v))
 	}
 	lines := []string{line + "."}
 	if m.TargetScale.Bounded() {
@@ -307,15 +301,16 @@ func onScale(m *fitted.Model) []string {
 // which loss.
 func descent(d *fitted.Descent) string {
 	loss := map[string]string{"l2": "l2, the mean squared error,", "l4": "L4"}[d.Loss]
-	made := fmt.Sprintf("%s, %d mini-batches", plural(d.Epochs, "epoch"), d.Steps)
+	made := fmt.Sprintf("%s, %d mini-batches", numeral.Plural(d.Epochs, "epoch"), d.Steps)
 	if d.Made < d.Steps {
-		made = fmt.Sprintf("%d of %d mini-batches, %s", d.Made, d.Steps, plural(d.Epochs, "epoch"))
+		made = fmt.Sprintf("%d of %d mini-batches, %s", d.Made, d.Steps, numeral.Plural(d.Epochs, "epoch"))
 	}
 	value := "not finite"
 	if d.Value != nil {
-		value = significant(*d.Value)
+		value = numeral.Significant(*d.Value)
 	}
-	line := fmt.Sprintf("Descent: %s of %s each, by %s, step size %v (%s)", made, plural(d.Batch, "row"), d.Optimiser,
+	line := fmt.Sprintf("Descent: %s of %s each, by %s, step size %v (%s)", made, numeral.Plural(d.Batch, "row"),
+		d.Optimiser,
 		d.StepSize, d.Schedule)
 	if d.Ridge != nil { // L4
 		line += fmt.Sprintf(", mu %v, lambda %v, ridge %v, radius of the gate %v", d.Mu, d.Lambda, *d.Ridge, d.Radius)
@@ -323,19 +318,12 @@ func descent(d *fitted.Descent) string {
 	return fmt.Sprintf("%s; over all rows %s is %s.", line, loss, value)
 }
 
-func plural(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
-}
-
-// experts is the table of proportions, noise and regressors: a column for
+// Experts is the table of proportions, noise and regressors: a column for
 // every expert.
-func experts(m *fitted.Model, most int) [][]string {
+func Experts(m *fitted.Model, most int) [][]string {
 	s := shownErrors(m)
 	table := [][]string{beside("Experts", numbers(m.K), blanks(m.K, s))}
-	table = append(table, beside("proportion", each(m.Proportions, significant), blanks(m.K, s)))
+	table = append(table, beside("proportion", each(m.Proportions, numeral.Significant), blanks(m.K, s)))
 	if m.Leaves != nil {
 		names := make([]string, m.K)
 		for i := range names {
@@ -345,10 +333,11 @@ func experts(m *fitted.Model, most int) [][]string {
 	}
 	for _, own := range noises(m, s) {
 		if len(own.values) > 1 {
-			table = append(table, beside(own.name, each(own.values, significant), noiseErrors(m.K, own.errors, s)))
+			table = append(table, beside(own.name, each(own.values, numeral.Significant),
+				noiseErrors(m.K, own.errors, s)))
 		}
 	}
-	table = append(table, coefficients(m, m.Regressors, knownErrors(m).Regressors, s.Regressors, most)...)
+	table = append(table, coefficients(m, m.Regressors, KnownErrors(m).Regressors, s.Regressors, most)...)
 	if m.RegressorIntercepts != nil {
 		table = append(table, withErrors("intercept", m.RegressorIntercepts, s.RegressorIntercepts))
 	}
@@ -359,7 +348,7 @@ func experts(m *fitted.Model, most int) [][]string {
 		}
 		table = append(table, withErrors("offset", o.Offset, se.Offset))
 		if se.Scale == nil {
-			table = append(table, beside("scale", each(o.Scale, fixed), blanks(m.K, s)))
+			table = append(table, beside("scale", each(o.Scale, numeral.Fixed), blanks(m.K, s)))
 		} else {
 			table = append(table, withErrors("scale", o.Scale, se.Scale))
 		}
@@ -367,30 +356,30 @@ func experts(m *fitted.Model, most int) [][]string {
 	return table
 }
 
-// output says what all experts make of g, where their means are c + s·g; those that have
+// Output says what all experts make of g, where their means are c + s·g; those that have
 // each their own have them in the table.
-func output(m *fitted.Model) string {
+func Output(m *fitted.Model) string {
 	o := m.OutputScale
 	if o == nil || len(o.Offset) == m.K && m.K > 1 {
 		return ""
 	}
-	offset, scale := fixed(o.Offset[0]), fixed(o.Scale[0])
+	offset, scale := numeral.Fixed(o.Offset[0]), numeral.Fixed(o.Scale[0])
 	if se := shownErrors(m).OutputScale; se != nil {
-		offset = estimate(o.Offset[0], se.Offset[0])
+		offset = numeral.Estimate(o.Offset[0], se.Offset[0])
 		if se.Scale != nil {
-			scale = estimate(o.Scale[0], se.Scale[0])
+			scale = numeral.Estimate(o.Scale[0], se.Scale[0])
 		}
 	}
 	return fmt.Sprintf("Output: the experts' means are c + s*%s with c = %s and s = %s.", m.Activation.Name, offset,
 		scale)
 }
 
-// gates is the table of the gate: a column for every expert but the last,
+// Gates is the table of the gate: a column for every expert but the last,
 // whose gate is 0, and for every one beside a zero expert; under a tree, for every branch but the last of its gate.
-func gates(m *fitted.Model, most int) [][]string {
+func Gates(m *fitted.Model, most int) [][]string {
 	s := shownErrors(m)
 	table := [][]string{beside(gateTitle(m), branchLabels(m), blanks(len(m.Gating), s))}
-	table = append(table, coefficients(m, m.Gating, knownErrors(m).Gating, s.Gating, most)...)
+	table = append(table, coefficients(m, m.Gating, KnownErrors(m).Gating, s.Gating, most)...)
 	if m.GatingIntercepts != nil {
 		table = append(table, withErrors("intercept", m.GatingIntercepts, s.GatingIntercepts))
 	}
@@ -402,7 +391,7 @@ func gates(m *fitted.Model, most int) [][]string {
 // of at most so many features.
 func coefficients(m *fitted.Model, matrix, errors, shownErrors [][]float64, most int) [][]string {
 	var table [][]string
-	features, more := shownFeatures(m, matrix, errors, most)
+	features, more := ShownFeatures(m, matrix, errors, most)
 	for _, j := range features {
 		table = append(table, withErrors(shown.Name(m.Features[j]), column(matrix, j), column(shownErrors, j)))
 	}
@@ -412,18 +401,18 @@ func coefficients(m *fitted.Model, matrix, errors, shownErrors [][]float64, most
 			by = "size"
 		}
 		table = append(table, []string{fmt.Sprintf("… %s more in the model file, of smaller %s",
-			plural(more, "feature"), by)})
+			numeral.Plural(more, "feature"), by)})
 	}
 	return table
 }
 
-// shownFeatures are the features that a table shows, at most so many, and the number
+// ShownFeatures are the features that a table shows, at most so many, and the number
 // of those that it does not. Where it does not show all, it shows those of the largest
 // |t|, a coefficient over its standard error, the largest first; without standard
 // errors those of the largest coefficients. A coefficient that has none beside others
 // that do, as in a gate that separates, counts as 0.
-func shownFeatures(m *fitted.Model, matrix, errors [][]float64, most int) (features []int, more int) {
-	features = seenFeatures(m, matrix)
+func ShownFeatures(m *fitted.Model, matrix, errors [][]float64, most int) (features []int, more int) {
+	features = SeenFeatures(m, matrix)
 	if len(features) <= most {
 		return features, 0
 	}
@@ -443,9 +432,9 @@ func shownFeatures(m *fitted.Model, matrix, errors [][]float64, most int) (featu
 	return features[:most], len(features) - most
 }
 
-// seenFeatures are those of which a matrix has coefficients: in a model with a formula
+// SeenFeatures are those of which a matrix has coefficients: in a model with a formula
 // the terms of the other side of the bar are 0.
-func seenFeatures(m *fitted.Model, matrix [][]float64) (seen []int) {
+func SeenFeatures(m *fitted.Model, matrix [][]float64) (seen []int) {
 	for j := range m.D {
 		if m.Design == nil || used(matrix, j) {
 			seen = append(seen, j)
@@ -459,9 +448,9 @@ func used(matrix [][]float64, j int) bool {
 	return slices.ContainsFunc(matrix, func(row []float64) bool { return row[j] != 0 })
 }
 
-// starts shows where every start ended. They are screened on part of the rows, which is
+// Starts shows where every start ended. They are screened on part of the rows, which is
 // why their log-likelihoods on all rows are a little below the fit's.
-func starts(m *fitted.Model) [][]string {
+func Starts(m *fitted.Model) [][]string {
 	table := [][]string{{"Starts", "on rows", "log-likelihood of all", "converged", "agrees with best"}}
 	for _, s := range m.Fit.Starts {
 		table = append(table, []string{
@@ -493,7 +482,8 @@ func survey(s *fitted.Survey) string {
 		unseen = fmt.Sprintf("another start would see a new one with a probability of about %.2g", s.Unseen)
 	}
 	return fmt.Sprintf("Survey of all rows: %s of %s and %s saw %s, the best %s; %s.",
-		plural(s.Starts, "start"), plural(len(s.Kinds), "kind"), plural(s.Moves, "move"), optima, plural(s.Met, "time"),
+		numeral.Plural(s.Starts, "start"), numeral.Plural(len(s.Kinds), "kind"), numeral.Plural(s.Moves, "move"),
+		optima, numeral.Plural(s.Met, "time"),
 		unseen)
 }
 
@@ -502,14 +492,12 @@ func likelihood(s fitted.Start) string {
 	if math.IsNaN(s.LogLikelihood) {
 		return s.Status
 	}
-	return hundredths(s.LogLikelihood)
+	return numeral.Hundredths(s.LogLikelihood)
 }
 
-func hundredths(v float64) string { return strconv.FormatFloat(v, 'f', 2, 64) }
-
-// selection compares the numbers of experts that were fitted; less is better in
+// Selection compares the numbers of experts that were fitted; less is better in
 // all columns but the first and the likelihood.
-func selection(m *fitted.Model) [][]string {
+func Selection(m *fitted.Model) [][]string {
 	names, by := slices.Clone(criteria), choiceOf(m)
 	if by.column != "" {
 		names = slices.Insert(names, len(names)-2, by.column)
@@ -557,8 +545,8 @@ func descriptions(m *fitted.Model) (table [][]string, reasons []string) {
 			numbers[0] = strconv.Itoa(d.Parameters)
 		}
 		if d.HeldOut != nil && d.Below != nil && d.StandardError != nil {
-			numbers[1], numbers[2] = hundredths(*d.HeldOut), hundredths(*d.Below)
-			numbers[3] = hundredths(*d.StandardError)
+			numbers[1], numbers[2] = numeral.Hundredths(*d.HeldOut), numeral.Hundredths(*d.Below)
+			numbers[3] = numeral.Hundredths(*d.StandardError)
 		}
 		switch {
 		case d.Chosen:
@@ -578,11 +566,19 @@ func descriptions(m *fitted.Model) (table [][]string, reasons []string) {
 	return table, reasons
 }
 
-// plausible says which numbers of experts the data leave; "" of fits of one.
-func plausible(m *fitted.Model) string {
+// ComparedDescriptions is the table of the descriptions that were compared by rows that were left out, with which was
+// chosen, and why some were not fitted, in sentences.
+func ComparedDescriptions(m *fitted.Model) (table [][]string, says []string) {
+	table, reasons := descriptions(m)
+	return table, append([]string{ofDescriptions(m.Fit.Descriptions)}, reasons...)
+}
+
+// Plausible says which numbers of experts the data leave; "" of fits of one.
+func Plausible(m *fitted.Model) string {
 	var parts []string
 	if b := m.Fit.AtLeast; b != nil {
-		parts = append(parts, fmt.Sprintf("at least %s, with %.0f%% confidence", plural(b.K, "expert"), 100*b.Level))
+		parts = append(parts, fmt.Sprintf("at least %s, with %.0f%% confidence", numeral.Plural(b.K, "expert"),
+			100*b.Level))
 	}
 	if ks := m.Fit.KSet; len(ks) == 1 {
 		parts = append(parts, fmt.Sprintf("the data leave k = %d alone", ks[0]))
@@ -601,9 +597,9 @@ func plausible(m *fitted.Model) string {
 	return "How many: " + strings.Join(parts, "; ") + "."
 }
 
-// growth is the way of a tree that was grown: every tree that was fitted, in turn, with the
+// Growth is the way of a tree that was grown: every tree that was fitted, in turn, with the
 // move that led there.
-func growth(m *fitted.Model) [][]string {
+func Growth(m *fitted.Model) [][]string {
 	table := [][]string{append([]string{"Tree grown", "by"}, criteria...)}
 	for _, c := range m.Fit.Selection {
 		by, remark := "", ""
@@ -611,7 +607,7 @@ func growth(m *fitted.Model) [][]string {
 			by = c.Move + " of " + c.From
 		}
 		switch {
-		case isChosen(m, c):
+		case IsChosen(m, c):
 			remark = "chosen"
 		case c.Kept:
 			remark = "kept"
@@ -626,17 +622,18 @@ var criteria = []string{"log-likelihood", "AIC", "BIC", "ICL", "converged", ""}
 
 // compared is what is told of a candidate beside the others, and a remark.
 func compared(c fitted.Candidate, remark string) []string {
-	return []string{hundredths(c.LogLikelihood), hundredths(c.AIC), hundredths(c.BIC), hundredths(c.ICL),
+	return []string{numeral.Hundredths(c.LogLikelihood), numeral.Hundredths(c.AIC), numeral.Hundredths(c.BIC),
+		numeral.Hundredths(c.ICL),
 		yesNo(c.Converged), remark}
 }
 
-// isGrown says whether the model is a tree that was grown.
-func isGrown(m *fitted.Model) bool {
+// IsGrown says whether the model is a tree that was grown.
+func IsGrown(m *fitted.Model) bool {
 	return len(m.Fit.Selection) > 0 && m.Fit.Selection[0].Hierarchy != ""
 }
 
-// isChosen says whether the model, which was grown, is that candidate.
-func isChosen(m *fitted.Model, c fitted.Candidate) bool {
+// IsChosen says whether the model, which was grown, is that candidate.
+func IsChosen(m *fitted.Model, c fitted.Candidate) bool {
 	return c.Hierarchy == m.Params().Hierarchy().String()
 }
 
@@ -697,19 +694,4 @@ func each(values []float64, format func(float64) string) []string {
 		out[i] = format(v)
 	}
 	return out
-}
-
-func significant(v float64) string { return strconv.FormatFloat(v, 'g', 4, 64) }
-
-// fixed shows a coefficient with four places, or in scientific notation where
-// that would not fit a column.
-func fixed(v float64) string {
-	if v >= 1e6 || v <= -1e6 {
-		return strconv.FormatFloat(v, 'e', 3, 64)
-	}
-	s := strconv.FormatFloat(v, 'f', 4, 64)
-	if s == "-0.0000" {
-		return "0.0000"
-	}
-	return s
 }

@@ -94,11 +94,11 @@ func TestLargestFirst(t *testing.T) {
 	}
 	m.Regressors[0][49], m.StandardErrors.Regressors[0][49] = 0.5, 0.01 // 50
 	m.Regressors[0][47], m.StandardErrors.Regressors[0][47] = -3, 0.1   // −30
-	table := experts(m, maxFeatures)
+	table := Experts(m, MaxFeatures)
 	if a, b, last := table[2][0], table[3][0], table[len(table)-1][0]; a != "x50" || b != "x48" || last != "… 10 features more in the model file, of smaller |t|" {
 		t.Errorf("first %s and %s, last %q", a, b, last)
 	}
-	if table := experts(m, d); len(table) != 2+d || table[2][0] != "x1" {
+	if table := Experts(m, d); len(table) != 2+d || table[2][0] != "x1" {
 		t.Errorf("%d rows, the first %s", len(table), table[2][0])
 	}
 }
@@ -111,7 +111,7 @@ func TestPlausible(t *testing.T) {
 			AtLeast: &fitted.AtLeast{K: 2, Level: 0.95}, KSet: []int{2}},
 		"How many: the data leave k = 2, 3 and 5.": {KSet: []int{2, 3, 5}},
 	} {
-		if got := plausible(&fitted.Model{Fit: f}); got != want {
+		if got := Plausible(&fitted.Model{Fit: f}); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}

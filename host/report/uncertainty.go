@@ -3,15 +3,32 @@ package report
 import (
 	"fmt"
 	"maps"
-	"math"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/mixture"
+	"github.com/gatedlearning/moe/host/report/numeral"
 	"github.com/gatedlearning/moe/internal/shown"
 )
+
+// Intercepts are tables of those of experts and gate, where there are any.
+func Intercepts(m *fitted.Model) (out [][][]string) {
+	s := shownErrors(m)
+	if m.RegressorIntercepts != nil {
+		out = append(out, [][]string{
+			beside("Intercepts", numbers(m.K), blanks(m.K, s)), withErrors("experts", m.RegressorIntercepts,
+				s.RegressorIntercepts),
+		})
+	}
+	if m.GatingIntercepts != nil && m.Classes() > 1 {
+		out = append(out, [][]string{
+			beside("Intercepts of the "+strings.ToLower(gateTitle(m)[:1])+gateTitle(m)[1:], branchLabels(m),
+				blanks(len(m.Gating), s)), withErrors("gate", m.GatingIntercepts, s.GatingIntercepts),
+		})
+	}
+	return out
+}
 
 // maxErrors is the number of experts up to which a table has room for a column
 // of standard errors beside every expert's.
@@ -30,17 +47,17 @@ func uncertainty(m *fitted.Model, s *fitted.StandardErrors) string {
 		by = "the penalised information, approximate"
 	}
 	line := fmt.Sprintf("Standard errors (±) by %s; a 95 %% interval is %s of them to either side.", by, sides) +
-		sharedNoise(m, s)
+		SharedNoise(m, s)
 	if m.K > maxErrors {
 		line += " Those of the coefficients are in the model file."
 	}
 	return line
 }
 
-// dependence is the line on the standard errors for rows that follow each other.
-func dependence(m *fitted.Model) string {
+// Dependence is the line on the standard errors for rows that follow each other.
+func Dependence(m *fitted.Model) string {
 	line := fmt.Sprintf("Standard errors with dependence of rows: the sandwich by the Bartlett kernel, bandwidth %s "+
-		"(Newey and West 1987, Andrews 1991)", plural(m.HAC.Bandwidth, "row"))
+		"(Newey and West 1987, Andrews 1991)", numeral.Plural(m.HAC.Bandwidth, "row"))
 	if c := m.HAC.CriticalValue; c > 0 {
 		line += fmt.Sprintf("; a 95 %% interval is %.3g of them to either side", c)
 	}
@@ -51,33 +68,34 @@ func dependence(m *fitted.Model) string {
 	return line
 }
 
-// dependentErrors are the tables of the coefficients with the standard errors for rows that
+// DependentErrors are the tables of the coefficients with the standard errors for rows that
 // follow each other; none where there is no room for errors.
-func dependentErrors(m *fitted.Model, most int) (tables [][][]string) {
+func DependentErrors(m *fitted.Model, most int) (tables [][][]string) {
 	if m.K > maxErrors {
 		return nil
 	}
 	with := *m
 	with.StandardErrors = m.HAC.StandardErrors
-	tables = append(tables, experts(&with, most))
+	tables = append(tables, Experts(&with, most))
 	if m.Classes() > 1 {
-		tables = append(tables, gates(&with, most))
+		tables = append(tables, Gates(&with, most))
 	}
 	return tables
 }
 
-// sharedNoise is the sentence on the shared noise level: the likelihood's maximum,
+// SharedNoise is the sentence on the shared noise level: the likelihood's maximum,
 // then the corrected estimate with its interval, which need not hold the maximum.
-func sharedNoise(m *fitted.Model, s *fitted.StandardErrors) string {
+func SharedNoise(m *fitted.Model, s *fitted.StandardErrors) string {
 	line := sharedOwn(m, s)
 	if line == "" {
 		return ""
 	}
 	if len(s.SigmaCorrected) == 1 {
-		line += "; corrected for degrees of freedom " + significant(s.SigmaCorrected[0])
+		line += "; corrected for degrees of freedom " + numeral.Significant(s.SigmaCorrected[0])
 	}
 	if len(s.SigmaInterval) == 1 {
-		line += fmt.Sprintf(", %s to %s", significant(s.SigmaInterval[0][0]), significant(s.SigmaInterval[0][1]))
+		line += fmt.Sprintf(", %s to %s", numeral.Significant(s.SigmaInterval[0][0]),
+			numeral.Significant(s.SigmaInterval[0][1]))
 	}
 	return " " + line + "."
 }
@@ -91,9 +109,9 @@ func sharedOwn(m *fitted.Model, s *fitted.StandardErrors) string {
 		if len(own.values) > 1 {
 			return ""
 		}
-		word := own.name + " " + significant(own.values[0])
+		word := own.name + " " + numeral.Significant(own.values[0])
 		if len(own.errors) == 1 && own.errors[0] > 0 {
-			word += " ± " + twoDigits(own.errors[0])
+			word += " ± " + numeral.TwoDigits(own.errors[0])
 		}
 		estimated = estimated || len(own.errors) == 1
 		words = append(words, word)
@@ -132,7 +150,7 @@ func noiseWords(m *fitted.Model) (words []string) {
 	}
 	for _, own := range noises(m, &fitted.StandardErrors{}) {
 		if len(own.values) == 1 {
-			words = append(words, own.name+" "+significant(own.values[0]))
+			words = append(words, own.name+" "+numeral.Significant(own.values[0]))
 		} else {
 			words = append(words, own.name+" per expert")
 		}
@@ -146,11 +164,11 @@ func shownErrors(m *fitted.Model) *fitted.StandardErrors {
 	if m.K > maxErrors {
 		return &fitted.StandardErrors{}
 	}
-	return knownErrors(m)
+	return KnownErrors(m)
 }
 
-// knownErrors returns the standard errors of a model, none where there are none.
-func knownErrors(m *fitted.Model) *fitted.StandardErrors {
+// KnownErrors returns the standard errors of a model, none where there are none.
+func KnownErrors(m *fitted.Model) *fitted.StandardErrors {
 	if m.StandardErrors == nil {
 		return &fitted.StandardErrors{}
 	}
@@ -175,59 +193,13 @@ func withErrors(name string, values, errors []float64) []string {
 	row := []string{name}
 	for i, v := range values {
 		if len(errors) == 0 {
-			row = append(row, fixed(v))
+			row = append(row, numeral.Fixed(v))
 		} else {
-			value, se := byError(v, errors[i])
+			value, se := numeral.ByError(v, errors[i])
 			row = append(row, value, se)
 		}
 	}
 	return row
-}
-
-// estimate is a number with its standard error, as in "0.0324 ± 0.0112".
-func estimate(v, se float64) string {
-	value, plusMinus := byError(v, se)
-	return strings.TrimSpace(value + " " + plusMinus)
-}
-
-// byError shows a number to the second digit of its standard error, or to the unit where that is larger, as in
-// 16917 ± 319 and -0.00030 ± 0.00011. A standard error of 0 is that of a parameter that was held, and
-// not shown; one that is NaN, of a parameter without a finite optimum, is a dash.
-func byError(v, se float64) (value, plusMinus string) {
-	const mostDecimals, mostDigits, large = 8, 12, 1e6
-	switch {
-	case se == 0:
-		return fixed(v), ""
-	case math.IsNaN(se) || math.IsInf(se, 0):
-		return fourDigits(v), "–"
-	}
-	size := exponent(se, 1)
-	if decimals := max(0, 1-size); decimals <= mostDecimals && math.Abs(v) < large && se < large {
-		value = strconv.FormatFloat(v, 'f', decimals, 64)
-		if strings.Trim(value, "-0.") == "" {
-			value = strings.TrimPrefix(value, "-")
-		}
-		return value, "± " + strconv.FormatFloat(se, 'f', decimals, 64)
-	}
-	digits := min(max(1, exponent(v, mostDigits)-size+1), mostDigits)
-	return strconv.FormatFloat(v, 'e', digits, 64), "± " + strconv.FormatFloat(se, 'e', 1, 64)
-}
-
-// fourDigits shows a number whose digits mean little, as a coefficient's on its way to infinity: four of them, or all
-// before the point.
-func fourDigits(v float64) string {
-	size := exponent(v, 3)
-	if size < 0 || size >= 6 {
-		return fixed(v)
-	}
-	return strconv.FormatFloat(v, 'f', max(0, 3-size), 64)
-}
-
-// exponent is the decimal exponent of a number that has been rounded to so many digits after the first.
-func exponent(v float64, digits int) int {
-	_, e, _ := strings.Cut(strconv.FormatFloat(v, 'e', digits, 64), "e")
-	n, _ := strconv.Atoi(e)
-	return n
 }
 
 // blanks are n empty cells where there are standard errors.
@@ -243,7 +215,7 @@ func noiseErrors(k int, errors fitted.Sigma, s *fitted.StandardErrors) []string 
 	if errors == nil {
 		return blanks(k, s)
 	}
-	return each(errors, plusMinus)
+	return each(errors, numeral.PlusMinus)
 }
 
 // column returns column j of a matrix given by its rows.
@@ -253,25 +225,4 @@ func column(matrix [][]float64, j int) []float64 {
 		out[i] = row[j]
 	}
 	return out
-}
-
-// plusMinus shows a standard error; nothing for a parameter that was held at 0, a dash
-// for one without a finite optimum.
-func plusMinus(se float64) string {
-	switch {
-	case se == 0:
-		return ""
-	case math.IsNaN(se):
-		return "–"
-	}
-	return "± " + twoDigits(se)
-}
-
-// twoDigits shows a standard error with two digits, and with all digits before
-// the point where those are more.
-func twoDigits(v float64) string {
-	if v >= 99.5 && v < 1e6 {
-		return strconv.FormatFloat(v, 'f', 0, 64)
-	}
-	return strconv.FormatFloat(v, 'g', 2, 64)
 }

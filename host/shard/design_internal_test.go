@@ -1,6 +1,8 @@
 package shard
 
-import "testing"
+import (
+	"testing"
+)
 
 // TestDesignOfOlderFiles: where a part of the first round is of a version that kept no rows for the design there is none.
 func TestDesignOfOlderFiles(t *testing.T) {

@@ -1,83 +1,16 @@
 package shard_test
 
 import (
-	"bytes"
-	"crypto/sha256"
 	"encoding"
-	"encoding/binary"
-	"os"
-	"path/filepath"
 	"testing"
 
-	"github.com/gatedlearning/moe/host"
-	"github.com/gatedlearning/moe/host/sample"
 	"github.com/gatedlearning/moe/host/shard"
-	"github.com/gatedlearning/moe/plugins/identity"
-	"github.com/gatedlearning/moe/plugins/sigmoid"
+	"github.com/gatedlearning/moe/host/shard/shardtest"
 )
 
-// parts of a file: its header and what follows, without the checksum. A file that fuzzing
-// makes of them has the right one: else it would go no further.
-func unsealed(f *testing.F, format string, data []byte) (header, bodies []byte) {
-	f.Helper()
-	rest, ok := bytes.CutPrefix(data, []byte(format+"\n"))
-	if !ok {
-		f.Fatalf("no file of format %s", format)
-	}
-	n := binary.LittleEndian.Uint64(rest)
-	return rest[8 : 8+n], rest[8+n : len(rest)-sha256.Size]
-}
-
-func sealed(format string, header, bodies []byte) []byte {
-	out := binary.LittleEndian.AppendUint64([]byte(format+"\n"), uint64(len(header)))
-	out = append(append(out, header...), bodies...)
-	sum := sha256.Sum256(out)
-	return append(out, sum[:]...)
-}
-
-// fuzzParts fuzzes the files of a format, from those in testdata and from what is given. What is
-// read is written again as it was read.
-func fuzzParts(f *testing.F, format, pattern string, empty func() encoding.BinaryUnmarshaler, given ...encoding.BinaryMarshaler) {
-	old, err := filepath.Glob(filepath.Join("testdata", pattern))
-	if err != nil || len(old) == 0 {
-		f.Fatal("no files", err)
-	}
-	for _, path := range old {
-		data, err := os.ReadFile(path)
-		if err != nil {
-			f.Fatal(err)
-		}
-		f.Add(unsealed(f, format, data))
-	}
-	for _, part := range given {
-		data, err := part.MarshalBinary()
-		if err != nil {
-			f.Fatal(err)
-		}
-		f.Add(unsealed(f, format, data))
-	}
-	f.Fuzz(func(t *testing.T, header, bodies []byte) {
-		read := empty()
-		if read.UnmarshalBinary(sealed(format, header, bodies)) != nil {
-			return
-		}
-		first, err := read.(encoding.BinaryMarshaler).MarshalBinary()
-		if err != nil {
-			t.Fatalf("read and not written: %v", err)
-		}
-		again := empty()
-		if err := again.UnmarshalBinary(first); err != nil {
-			t.Fatalf("written and not read: %v", err)
-		}
-		if second, err := again.(encoding.BinaryMarshaler).MarshalBinary(); err != nil || !bytes.Equal(first, second) {
-			t.Errorf("another file the second time: %v", err)
-		}
-	})
-}
-
-// FuzzMoments and FuzzNewton look for headers and sums that are read as parts and are none.
+// FuzzMoments looks for headers and sums that are read as parts and are none.
 func FuzzMoments(f *testing.F) {
-	src := drawnFor(f)
+	src := shardtest.Few(f)
 	table, err := shard.Open(f.Context(), src)
 	if err != nil {
 		f.Fatal(err)
@@ -86,63 +19,5 @@ func FuzzMoments(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	fuzzParts(f, shard.MomentsFormat, "*.moments", func() encoding.BinaryUnmarshaler { return new(shard.Moments) }, part)
-}
-
-func FuzzNewton(f *testing.F) {
-	src := drawnFor(f)
-	act, err := sigmoid.Family.Activation(nil)
-	if err != nil {
-		f.Fatal(err)
-	}
-	table, err := shard.Open(f.Context(), src)
-	if err != nil {
-		f.Fatal(err)
-	}
-	m, err := host.Fit(f.Context(), act, src, host.Config{K: 2, Method: host.Auto{Starts: 2}})
-	if err != nil {
-		f.Fatal(err)
-	}
-	part, err := shard.SumNewton(f.Context(), src, table, shard.Place{I: 1, N: 2}, m, act, 1)
-	if err != nil {
-		f.Fatal(err)
-	}
-	fuzzParts(f, shard.NewtonFormat, "*.newton", func() encoding.BinaryUnmarshaler { return new(shard.Newton) }, part, groupedPart(f))
-}
-
-// groupedPart is a part of rows in groups.
-func groupedPart(f *testing.F) *shard.Newton {
-	f.Helper()
-	act, err := identity.Family.Activation(nil)
-	if err != nil {
-		f.Fatal(err)
-	}
-	src := drawGroups(60, "", 3).table(300)
-	m, err := host.Fit(f.Context(), act, src, host.Config{K: 2, Gate: host.Softmax{Features: []string{"level"}}, Method: host.Auto{Starts: 2}})
-	if err != nil {
-		f.Fatal(err)
-	}
-	table, err := shard.Open(f.Context(), src)
-	if err != nil {
-		f.Fatal(err)
-	}
-	part, err := shard.SumNewton(f.Context(), src, table, shard.Place{I: 1, N: 2}, m, act, 1)
-	if err != nil {
-		f.Fatal(err)
-	}
-	return part
-}
-
-// drawnFor is a small table.
-func drawnFor(f *testing.F) *sample.Sampler {
-	f.Helper()
-	act, err := sigmoid.Family.Activation(nil)
-	if err != nil {
-		f.Fatal(err)
-	}
-	src, err := sample.New(sample.Config{Activation: act, K: 2, D: 4, N: 300, Sigma: 0.1, Seed: 8, Design: sample.Random})
-	if err != nil {
-		f.Fatal(err)
-	}
-	return src
+	shardtest.FuzzParts(f, shard.MomentsFormat, "*.moments", func() encoding.BinaryUnmarshaler { return new(shard.Moments) }, part)
 }

@@ -2,14 +2,11 @@ package shard
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"crypto/sha256"
-	"encoding"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"iter"
 	"math/bits"
 	"slices"
 
@@ -19,13 +16,10 @@ import (
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/moment"
 	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/host/shard/sealed"
 	"github.com/gatedlearning/moe/host/tensor"
-	"github.com/gatedlearning/moe/internal/numeric"
 	"github.com/gatedlearning/moe/sdk"
 )
-
-// MomentsFormat is the format of the files of moment sums.
-const MomentsFormat = "moe-moments/v1"
 
 // Moments are the sums of one of the rounds over a part of a table, or over all of it. The
 // first round knows nothing of g: it sums what σ̂ and T̂2 by the polynomials are made of,
@@ -43,7 +37,7 @@ type Moments struct {
 	fourth  *model.Tree[*tensor.Fourth] // of the last round, by the polynomials
 	fourths *model.Tree[*tensor.Transformed]
 	third   *model.Tree[*tensor.Transformed]
-	prints  *prints  // of the blocks of the part; nil in files of before they were written
+	prints  *Prints  // of the blocks of the part; nil in files of before they were written
 	given   *Moments // all of the round before: of a later round's whole and of its part 1
 }
 
@@ -55,7 +49,7 @@ type momentsHeader struct {
 	Dropped int             `json:"dropped,omitempty"` // rows of the table with missing cells that were left out
 	Sample  Subsample       `json:"sample"`
 	Span    *Span           `json:"span,omitempty"` // of the second round
-	Bodies  []body          `json:"bodies"`
+	Bodies  []sealed.Body   `json:"bodies"`
 }
 
 // Subsample says which rows of a table are taken: row i if the first bits of a hash of
@@ -158,19 +152,19 @@ func (m *Moments) read(ctx context.Context, src dataset.Source, fn func(i int, b
 			"whatever their groups; leave the column out", m.Table.Groups)}
 	}
 	for _, role := range model.OfLaw {
-		if column := m.Table.roles()[role]; column != "" {
+		if column := m.Table.Roles()[role]; column != "" {
 			return &dataset.Error{File: src.Schema().Name, Msg: fmt.Sprintf("column %q of %s: moments are of targets "+
 				"that have one law; leave the column out", column, dataset.RoleNames()[role])}
 		}
 	}
 	from, to := m.Place.Blocks(m.Table.Blocks())
-	m.prints = newPrints(m.Table, from, to)
+	m.prints = NewPrints(m.Table, from, to)
 	return dataset.ReadRange(ctx, src, from, to, func(i int, b *model.Block) error {
 		if err := context.Cause(ctx); err != nil {
 			return err
 		}
 		m.Columns.Add(i, b)
-		m.prints.add(i, b)
+		m.prints.Add(i, b)
 		return fn(i, b)
 	})
 }
@@ -220,9 +214,9 @@ func SumSpan(ctx context.Context, src dataset.Source, t Table, at Place, file st
 	} else {
 		err = m.sumSpan(ctx, src, p, e)
 	}
-	if rows := m.prints.changed(t, given.prints); rows != "" && err == nil {
+	if rows := m.prints.Changed(t, given.prints); rows != "" && err == nil {
 		err = &dataset.Error{File: src.Schema().Name, Msg: fmt.Sprintf("part %d of %d: %s", at.I, at.N,
-			changedRows(rows, file))}
+			ChangedRows(rows, file))}
 	}
 	return m, err
 }
@@ -406,7 +400,7 @@ func (m *Moments) Rows() (all, sampled int) {
 
 // Prints is what a model fitted to the sums keeps of the rows that they were made of; nil of
 // sums of an older version.
-func (m *Moments) Prints() *fitted.Prints { return m.prints.kept(m.Table) }
+func (m *Moments) Prints() *fitted.Prints { return m.prints.Kept(m.Table) }
 
 // Evidence returns the problem of fitting the table that whole sums are of, whose rows
 // are the subsample, and what the moments tell of all rows. Sums of the last round
@@ -579,452 +573,4 @@ func (s *sampleSource) Schema() dataset.Schema { return s.schema }
 
 func (s *sampleSource) Read(ctx context.Context, fn func(*model.Block) error) error {
 	return model.InOrder(ctx, s.data, fn)
-}
-
-// MergeMoments puts all parts of one round together, whose sums are the result's from then
-// on. What does not fit together is a *dataset.Error that names the file.
-func MergeMoments(files []string, parts []*Moments) (*Moments, error) {
-	places, err := momentsPlaces(files, parts)
-	if err != nil {
-		return nil, err
-	}
-	order, err := complete(files, places)
-	if err != nil {
-		return nil, err
-	}
-	m, err := addMoments(files, parts, order, Place{})
-	if err != nil {
-		return nil, err
-	}
-	if m.given == nil {
-		return m, nil
-	}
-	for i, p := range parts {
-		if rows := p.prints.changed(m.Table, m.given.prints); rows != "" {
-			return nil, &dataset.Error{File: files[i], Msg: changedRows(rows, "the round before")}
-		}
-	}
-	if m.prints.changed(m.Table, m.given.prints) != "" || !equalPrints(m.given.Columns, m.Columns) {
-		return nil, &dataset.Error{File: files[0], Msg: "this round has read other values than the one before"}
-	}
-	return m, nil
-}
-
-// JoinMoments makes one part of parts of one round that follow one another in this order,
-// for those who merge in several steps. The parts' sums are the result's from then on.
-// What does not fit together is a *dataset.Error.
-func JoinMoments(files []string, parts []*Moments) (*Moments, error) {
-	places, err := momentsPlaces(files, parts)
-	if err != nil {
-		return nil, err
-	}
-	at, err := joined(files, places)
-	if err != nil {
-		return nil, err
-	}
-	order := make([]int, len(parts))
-	for i := range order {
-		order[i] = i
-	}
-	return addMoments(files, parts, order, at)
-}
-
-// momentsPlaces returns the places of parts of one round over one table.
-func momentsPlaces(files []string, parts []*Moments) ([]Place, error) {
-	places := make([]Place, len(parts))
-	for i, p := range parts {
-		places[i] = p.Place
-		if why := p.mixes(parts[0]); why != "" {
-			return nil, &dataset.Error{File: files[i], Msg: fmt.Sprintf("it does not go with %s: %s", files[0], why)}
-		}
-	}
-	return places, nil
-}
-
-// addMoments adds parts up in this order, which are then at that place.
-func addMoments(files []string, parts []*Moments, order []int, at Place) (*Moments, error) {
-	m := &Moments{momentsHeader: parts[0].momentsHeader}
-	m.Place, m.Columns = at, problem.NewColumns(len(m.Table.Features))
-	for _, i := range order {
-		if err := m.add(parts[i]); err != nil {
-			return nil, &dataset.Error{File: files[i], Msg: err.Error()}
-		}
-	}
-	return m, nil
-}
-
-// mixes says why parts are not of one round over one table, "" if they are.
-func (m *Moments) mixes(o *Moments) string {
-	if why := m.Table.differsInRound(o.Table); why != "" {
-		return why
-	}
-	switch {
-	case m.Round() != o.Round():
-		return "they are of different rounds"
-	case m.Sample != o.Sample:
-		return fmt.Sprintf("a sample of %d rows by seed %d, not of %d by %d", m.Sample.Rows, m.Sample.Seed,
-			o.Sample.Rows, o.Sample.Seed)
-	case m.Span == nil:
-		return ""
-	case m.Span.First != o.Span.First:
-		return "they are given different first rounds"
-	case m.Span.Second != o.Span.Second:
-		return "they are given different second rounds"
-	case !m.Span.equals(o.Span):
-		return fmt.Sprintf("it is made for %s, not for %s", m.Span, o.Span)
-	}
-	return ""
-}
-
-// add adds the next part.
-func (m *Moments) add(o *Moments) error {
-	m.Columns.Merge(o.Columns)
-	m.Dropped = max(m.Dropped, o.Dropped)
-	m.sample = append(m.sample, o.sample...)
-	m.targets = append(m.targets, o.targets...)
-	m.design = append(m.design, o.design...)
-	m.prints = m.prints.merged(o.prints)
-	if o.given != nil {
-		m.given = o.given
-	}
-	if m.Span == nil {
-		m.second = grafted(m.second, o.second, func() *tensor.Second { return tensor.NewSecond(len(m.Table.Features)) })
-		return nil
-	}
-	var errs [4]error
-	m.squares, errs[0] = graftedAlike(m.squares, o.squares)
-	m.fourth, errs[1] = graftedAlike(m.fourth, o.fourth)
-	m.fourths, errs[2] = graftedAlike(m.fourths, o.fourths)
-	m.third, errs[3] = graftedAlike(m.third, o.third)
-	return cmp.Or(errs[:]...)
-}
-
-// grafted is a tree with the nodes of another.
-func grafted[T model.Sums[T]](to, from *model.Tree[T], empty func() T) *model.Tree[T] {
-	if to == nil {
-		to = model.NewTree(empty)
-	}
-	if from != nil {
-		from.Each(to.Put)
-	}
-	return to
-}
-
-// graftedAlike is grafted for sums over a projection, which must be one.
-func graftedAlike[T interface {
-	model.Sums[T]
-	Alike(T) bool
-	Like() T
-}](to, from *model.Tree[T]) (*model.Tree[T], error) {
-	var first T
-	known := false
-	same := true
-	see := func(_ model.Node, s T) {
-		if !known {
-			first, known = s, true
-		}
-		same = same && first.Alike(s)
-	}
-	if to != nil {
-		to.Each(see)
-	}
-	if from != nil {
-		from.Each(see)
-	}
-	if !same {
-		return nil, fmt.Errorf("its sums are over another span in the last digits: let machines of one kind of " +
-			"processor make the second round")
-	}
-	if !known {
-		return to, nil
-	}
-	return grafted(to, from, func() T { return first.Like() }), nil
-}
-
-func equalPrints(a, b problem.Columns) bool {
-	for j, v := range a.Prints {
-		if b.Prints[j] != v {
-			return false
-		}
-	}
-	return true
-}
-
-// MarshalBinary writes the sums with all that they are of.
-func (m *Moments) MarshalBinary() ([]byte, error) {
-	h := m.momentsHeader
-	h.Bodies = nil
-	var failed error
-	put := func(name string, at model.Node, s encoding.BinaryMarshaler) {
-		b, err := bodyOf(name, at.Level, at.Index, s)
-		if err != nil {
-			failed = err
-		}
-		h.Bodies = append(h.Bodies, b)
-	}
-	if m.second != nil {
-		m.second.Each(func(at model.Node, s *tensor.Second) { put(bodySecond, at, s) })
-	}
-	if m.fourth != nil {
-		m.fourth.Each(func(at model.Node, s *tensor.Fourth) { put(bodyFourth, at, s) })
-	}
-	for name, tree := range m.transformed() {
-		if *tree != nil {
-			(*tree).Each(func(at model.Node, s *tensor.Transformed) { put(name, at, s) })
-		}
-	}
-	if m.given != nil {
-		put("first", model.Node{}, m.given)
-	}
-	if len(m.sample) > 0 {
-		put("sample", model.Node{}, values(m.sample))
-	}
-	if len(m.targets) > 0 {
-		put("targets", model.Node{}, values(m.targets))
-	}
-	if len(m.design) > 0 {
-		put("design", model.Node{}, values(m.design))
-	}
-	if m.prints != nil {
-		put(bodyPrints, model.Node{}, m.prints)
-	}
-	if failed != nil {
-		return nil, failed
-	}
-	return seal(MomentsFormat, h, h.Bodies)
-}
-
-// values are numbers as bytes.
-type values []float64
-
-func (f values) MarshalBinary() ([]byte, error) {
-	return numeric.AppendFloats(make([]byte, 0, 8*len(f)), f), nil
-}
-
-// UnmarshalBinary reads what [Moments.MarshalBinary] wrote.
-func (m *Moments) UnmarshalBinary(data []byte) error { return m.unmarshal(data, 0) }
-
-func (m *Moments) unmarshal(data []byte, depth int) error {
-	out := new(Moments)
-	rest, err := open(data, MomentsFormat, &out.momentsHeader)
-	if err != nil {
-		return err
-	}
-	if err := out.check(); err != nil {
-		return err
-	}
-	if err := cut(rest, out.Bodies); err != nil {
-		return err
-	}
-	if err := out.load(out.Bodies, depth); err != nil {
-		return err
-	}
-	if (out.Span != nil && out.Place.I < 2) != (out.given != nil) || out.given != nil && (out.given.Place.N > 0 ||
-		out.given.Round() != out.Round()-1) {
-		return errDamaged
-	}
-	if out.Table.Print != 0 && out.prints == nil {
-		return errDamaged
-	}
-	out.Bodies = nil
-	*m = *out
-	return nil
-}
-
-// check refuses a header that no sums of ours have.
-func (h *Moments) check() error {
-	d := len(h.Table.Features)
-	p := h.Place
-	whole := p == Place{}
-	if d < 1 || h.Table.Target == "" || h.Table.Rows < 1 || !whole && !p.valid() ||
-		len(h.Columns.Least) != d+1 || len(h.Columns.Most) != d+1 || len(h.Columns.Prints) != d+1 ||
-		h.Sample.Rows < 1 || h.Round() > h.Rounds() {
-		return errDamaged
-	}
-	if s := h.Span; s != nil && s.Transform != "" && s.Transform != moment.Optimal {
-		return errDamaged
-	}
-	return nil
-}
-
-// blocks is the range of blocks that the sums are over.
-func (h *momentsHeader) blocks() (from, to int) {
-	if h.Place.N == 0 {
-		return 0, h.Table.Blocks()
-	}
-	return h.Place.Blocks(h.Table.Blocks())
-}
-
-// Names of the bodies with nodes of sums.
-const (
-	bodySecond  = "second"
-	bodySquares = "squares"
-	bodyFourth  = "fourth"
-	bodyFourths = "fourths"
-	bodyThird   = "third"
-)
-
-// bodyPrints names the body with the digests of the part's blocks.
-const bodyPrints = "prints"
-
-// transformed are the sums of transforms by the names of their bodies.
-func (m *Moments) transformed() iter.Seq2[string, **model.Tree[*tensor.Transformed]] {
-	return func(yield func(string, **model.Tree[*tensor.Transformed]) bool) {
-		_ = yield(bodyThird, &m.third) && yield(bodySquares, &m.squares) && yield(bodyFourths, &m.fourths)
-	}
-}
-
-// load gives m what the bodies hold.
-func (m *Moments) load(bodies []body, depth int) error {
-	next := make(map[string]int) // block behind those of each kind of sums
-	from, to := m.blocks()
-	for _, b := range bodies {
-		var err error
-		switch b.Name {
-		case "first":
-			if depth > 1 || m.Span == nil {
-				return errDamaged
-			}
-			m.given = new(Moments)
-			err = m.given.unmarshal(b.data, depth+1)
-		case "sample":
-			err = m.loadSample(b.data)
-		case "targets":
-			n := m.rowsOf(moment.LevelRows)
-			if m.Table.Weights != "" {
-				n *= 2
-			}
-			m.targets, err = exactly(b.data, n)
-		case "design":
-			m.design, err = exactly(b.data, m.rowsOf(moment.DesignRows(len(m.Table.Features)))*m.Table.width())
-		case bodyPrints:
-			m.prints, err = loadPrints(m.Table, from, to, b.data)
-		default:
-			at := model.Node{Level: b.Level, Index: b.Index}
-			if _, ok := next[b.Name]; !ok {
-				next[b.Name] = from
-			}
-			if b.Level < 0 || b.Level > 50 || b.Index < 0 || at.First() != next[b.Name] ||
-				b.Index >= (to+1<<b.Level-1)>>b.Level {
-				return errDamaged
-			}
-			next[b.Name] = min((b.Index+1)<<b.Level, to)
-			err = m.loadSums(b, at)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	must, may := m.sums()
-	for name, at := range next {
-		if at != to || !slices.Contains(must, name) && !slices.Contains(may, name) {
-			return errDamaged
-		}
-	}
-	for _, name := range must {
-		if _, ok := next[name]; !ok && from < to {
-			return errDamaged
-		}
-	}
-	return nil
-}
-
-// rowsOf is how many rows the part has of about so many of the table as whole blocks, see [model.Part].
-func (m *Moments) rowsOf(most int) (n int) {
-	from, to := m.blocks()
-	for _, i := range model.Spaced(m.Table.Blocks(), most) {
-		if i >= from && i < to {
-			n += min(model.BlockRows, m.Table.Rows-i*model.BlockRows)
-		}
-	}
-	return n
-}
-
-// sums names the sums that a round must and may have.
-func (m *Moments) sums() (must, may []string) {
-	switch {
-	case m.Span == nil:
-		return []string{bodySecond}, nil
-	case m.Round() < m.Rounds():
-		return []string{bodySquares}, nil
-	case m.Rounds() == 3:
-		return nil, []string{bodyThird, bodyFourths}
-	}
-	return []string{bodyFourth}, []string{bodyThird}
-}
-
-// loadSums reads a node.
-func (m *Moments) loadSums(b body, at model.Node) error {
-	d := len(m.Table.Features)
-	rows := min((at.First()+1<<at.Level)*model.BlockRows, m.Table.Rows) - at.First()*model.BlockRows
-	switch b.Name {
-	case bodySecond:
-		s := new(tensor.Second)
-		if err := s.UnmarshalBinary(b.data); err != nil {
-			return err
-		}
-		if s.D != d || s.N != rows {
-			return errDamaged
-		}
-		m.second = planted(m.second, at, s, func() *tensor.Second { return tensor.NewSecond(d) })
-		return nil
-	case bodyFourth:
-		f := new(tensor.Fourth)
-		if err := f.UnmarshalBinary(b.data); err != nil {
-			return err
-		}
-		if f.Features() != d || f.N != rows {
-			return errDamaged
-		}
-		m.fourth = planted(m.fourth, at, f, f.Like)
-		return nil
-	}
-	order := map[string]int{bodySquares: 2, bodyThird: 3, bodyFourths: 4}[b.Name]
-	for name, tree := range m.transformed() {
-		if name != b.Name {
-			continue
-		}
-		s := new(tensor.Transformed)
-		if err := s.UnmarshalBinary(b.data); err != nil {
-			return err
-		}
-		if s.Order != order || s.N != rows || order == 2 && s.M != d {
-			return errDamaged
-		}
-		*tree = planted(*tree, at, s, s.Like)
-		return nil
-	}
-	return errDamaged
-}
-
-// planted is a tree with one node more.
-func planted[T model.Sums[T]](tree *model.Tree[T], at model.Node, s T, empty func() T) *model.Tree[T] {
-	if tree == nil {
-		tree = model.NewTree(empty)
-	}
-	tree.Put(at, s)
-	return tree
-}
-
-func (m *Moments) loadSample(data []byte) error {
-	if len(data)%(8*m.Table.width()) != 0 {
-		return errDamaged
-	}
-	var err error
-	m.sample, err = numbers(data)
-	return err
-}
-
-// Write writes the file of sums.
-func (m *Moments) Write(ctx context.Context, path string) error {
-	data, err := m.MarshalBinary()
-	if err != nil {
-		return err
-	}
-	return write(ctx, path, data)
-}
-
-// ReadMoments reads a file of sums. What is none is a *dataset.Error.
-func ReadMoments(path string) (*Moments, error) {
-	return readAs[Moments](path, MomentsFormat)
 }

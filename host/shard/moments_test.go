@@ -2,7 +2,6 @@ package shard_test
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -20,80 +19,18 @@ import (
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/moment"
 	"github.com/gatedlearning/moe/host/shard"
+	"github.com/gatedlearning/moe/host/shard/shardtest"
+	_ "github.com/gatedlearning/moe/internal/testheap"
 	"github.com/gatedlearning/moe/plugins/leakyrelu"
 	"github.com/gatedlearning/moe/plugins/relu"
 	"github.com/gatedlearning/moe/sdk"
 )
 
-// rows draws n rows of two ReLU experts over d features, which have these sizes and
-// means, with weights where they are asked for.
-func rows(n int, mean, size float64, weighted bool) *dataset.Table {
-	const d = 6
-	rng := rand.New(rand.NewPCG(uint64(n), 17))
-	x, y, w := mat.NewDense(n, d, nil), make([]float64, n), make([]float64, n)
-	for i := range n {
-		for j := range d {
-			x.Set(i, j, mean+size*rng.NormFloat64())
-		}
-		e := rng.IntN(2)
-		y[i] = max((x.At(i, e)-mean)/size, 0) + 0.2*rng.NormFloat64()
-		w[i] = float64(rng.IntN(5)) * 0.1
-	}
-	if weighted {
-		return dataset.WeightedMatrix(x, y, w)
-	}
-	return dataset.Matrix(x, y)
-}
-
-func open(t *testing.T, family sdk.Family) sdk.Activation {
-	t.Helper()
-	act, err := family.Activation(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return act
-}
-
-// merged makes a round in parts, which travel as bytes and are merged in random order.
-func merged(t *testing.T, parts int, sum func(shard.Place) (*shard.Moments, error)) *shard.Moments {
-	t.Helper()
-	files, list := make([]string, parts), make([]*shard.Moments, parts)
-	for at, i := range rand.New(rand.NewPCG(1, uint64(parts))).Perm(parts) {
-		part, err := sum(shard.Place{I: i + 1, N: parts})
-		if err != nil {
-			t.Fatal(err)
-		}
-		files[at], list[at] = fmt.Sprint(i+1), travel(t, part)
-	}
-	m, err := shard.MergeMoments(files, list)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return travel(t, m)
-}
-
-func travel(t *testing.T, m *shard.Moments) *shard.Moments {
-	t.Helper()
-	data, err := m.MarshalBinary()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out := new(shard.Moments)
-	if err := out.UnmarshalBinary(data); err != nil {
-		t.Fatal(err)
-	}
-	again, err := out.MarshalBinary()
-	if err != nil || !bytes.Equal(again, data) {
-		t.Fatalf("written again the bytes are others, %v", err)
-	}
-	return out
-}
-
 // TestJoin: parts that are joined by twos and threes, travel and are merged are the
 // parts merged at once, to the byte; what does not follow is refused.
 func TestJoin(t *testing.T) {
 	const n = 7
-	ctx, src, act := t.Context(), rows(5000, 0, 1, false), open(t, relu.Family)
+	ctx, src, act := t.Context(), shardtest.Rows(5000, 0, 1, false), shardtest.Activation(t, relu.Family)
 	table, err := shard.Open(ctx, src)
 	if err != nil {
 		t.Fatal(err)
@@ -127,7 +64,7 @@ func TestJoin(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			return travel(t, m)
+			return shardtest.Travel(t, m)
 		}
 		want, err := shard.MergeMoments(files, received(0, n))
 		if err != nil {
@@ -151,7 +88,7 @@ func TestJoin(t *testing.T) {
 		if _, err := shard.MergeMoments(files[:2], []*shard.Moments{join(0, 2), join(3, 7)}); err == nil || err.Error() != "1: of the 7 parts one is missing: 3" {
 			t.Error(err)
 		}
-		return travel(t, got)
+		return shardtest.Travel(t, got)
 	}
 	first := round(func(at shard.Place) (*shard.Moments, error) {
 		return shard.Sum(ctx, src, table, at, shard.Subsample{Seed: 1, Rows: 800})
@@ -175,28 +112,10 @@ func rounds(t *testing.T, src dataset.Source, parts int, act sdk.Activation, tak
 	if err != nil {
 		t.Fatal(err)
 	}
-	first := merged(t, parts, func(at shard.Place) (*shard.Moments, error) {
+	first := shardtest.Merged(t, parts, func(at shard.Place) (*shard.Moments, error) {
 		return shard.Sum(ctx, src, table, at, shard.Subsample{Seed: 1, Rows: take})
 	})
-	return later(t, src, table, parts, act, first, shard.Asked{K: 2, Transform: transform})
-}
-
-// later makes the rounds behind the first.
-func later(t *testing.T, src dataset.Source, table shard.Table, parts int, act sdk.Activation, first *shard.Moments, asked shard.Asked) *shard.Moments {
-	t.Helper()
-	last := merged(t, parts+1, func(at shard.Place) (*shard.Moments, error) {
-		return shard.SumSpan(t.Context(), src, table, at, "first", first, act, asked)
-	})
-	if last.Rounds() == 3 {
-		second := last
-		last = merged(t, parts+2, func(at shard.Place) (*shard.Moments, error) {
-			return shard.SumSpan(t.Context(), src, table, at, "second", second, act, asked)
-		})
-	}
-	if last.Round() != last.Rounds() {
-		t.Fatalf("round %d of %d is the last", last.Round(), last.Rounds())
-	}
-	return last
+	return shardtest.Later(t, src, table, parts, act, first, shard.Asked{K: 2, Transform: transform})
 }
 
 // TestToTheByte: a fit to sums of shards is the fit to all rows: where the subsample is
@@ -208,13 +127,13 @@ func TestToTheByte(t *testing.T) {
 		src    dataset.Source
 		family sdk.Family
 	}{
-		"standard": {rows(5000, 0, 1, false), relu.Family},
-		"weights":  {rows(7000, 0, 1, true), relu.Family},
-		"units":    {rows(4000, 3, 40, false), relu.Family},
-		"both":     {rows(6001, -1, 0.1, true), leakyrelu.Family},
+		"standard": {shardtest.Rows(5000, 0, 1, false), relu.Family},
+		"weights":  {shardtest.Rows(7000, 0, 1, true), relu.Family},
+		"units":    {shardtest.Rows(4000, 3, 40, false), relu.Family},
+		"both":     {shardtest.Rows(6001, -1, 0.1, true), leakyrelu.Family},
 	} {
 		t.Run(name, func(t *testing.T) {
-			act, ctx := open(t, c.family), t.Context()
+			act, ctx := shardtest.Activation(t, c.family), t.Context()
 			for transform, many := range map[host.Transform][]int{
 				host.Polynomial: {1, 2, 7, 40}, // 40 parts of some 20 blocks: some have none
 				host.Optimal:    {1, 7},        // which each make transforms of their own
@@ -235,7 +154,7 @@ func TestToTheByte(t *testing.T) {
 						if err != nil {
 							t.Fatal(err)
 						}
-						equalJSON(t, fmt.Sprintf("%s, %s, in %d parts", cfg.Method.Name(), transform, parts), got, want[cfg.Method])
+						shardtest.EqualJSON(t, fmt.Sprintf("%s, %s, in %d parts", cfg.Method.Name(), transform, parts), got, want[cfg.Method])
 					}
 				}
 				sums := rounds(t, c.src, 3, act, 900, transform)
@@ -277,7 +196,7 @@ func TestWideDesign(t *testing.T) {
 		}
 		y[r] = max(0, z) + 0.05*rng.NormFloat64()
 	}
-	src, act := dataset.Matrix(x, y), open(t, relu.Family)
+	src, act := dataset.Matrix(x, y), shardtest.Activation(t, relu.Family)
 	cfg := host.Config{K: 2, Transform: host.Optimal, Seed: 3, Method: host.Spectral{}}
 	want, err := host.Fit(t.Context(), act, src, cfg)
 	if err != nil {
@@ -289,15 +208,6 @@ func TestWideDesign(t *testing.T) {
 	}
 	if !reflect.DeepEqual(got.Fit.MomentsEstimate, want.Fit.MomentsEstimate) {
 		t.Errorf("in 3 parts the estimate is %v, want %v", got.Fit.MomentsEstimate, want.Fit.MomentsEstimate)
-	}
-}
-
-func equalJSON(t *testing.T, what string, got, want interface{ JSON() ([]byte, error) }) {
-	t.Helper()
-	a, errA := got.JSON()
-	b, errB := want.JSON()
-	if errA != nil || errB != nil || !bytes.Equal(a, b) {
-		t.Errorf("%s: %v %v\n%s\nwant\n%s", what, errA, errB, a, b)
 	}
 }
 
@@ -405,7 +315,7 @@ func TestSubsample(t *testing.T) {
 		t.Fatal(err)
 	}
 	sample := func(parts int, seed uint64) *model.Data {
-		return merged(t, parts, func(at shard.Place) (*shard.Moments, error) {
+		return shardtest.Merged(t, parts, func(at shard.Place) (*shard.Moments, error) {
 			return shard.Sum(t.Context(), src, table, at, shard.Subsample{Seed: seed, Rows: take})
 		}).SampleData()
 	}
@@ -430,9 +340,9 @@ func TestSubsample(t *testing.T) {
 // TestPartsThatDoNotFit: every way in which parts do not belong together is an error
 // that says it and names the file.
 func TestPartsThatDoNotFit(t *testing.T) {
-	ctx, src, other := t.Context(), rows(3000, 0, 1, false), rows(3001, 0, 1, false)
-	changed := rows(3000, 0, 1.5, false)
-	act, leaky := open(t, relu.Family), open(t, leakyrelu.Family)
+	ctx, src, other := t.Context(), shardtest.Rows(3000, 0, 1, false), shardtest.Rows(3001, 0, 1, false)
+	changed := shardtest.Rows(3000, 0, 1.5, false)
+	act, leaky := shardtest.Activation(t, relu.Family), shardtest.Activation(t, leakyrelu.Family)
 	sum := func(src dataset.Source, i, n, take int) *shard.Moments {
 		table, err := shard.Open(ctx, src)
 		if err != nil {
@@ -496,7 +406,7 @@ func TestPartsThatDoNotFit(t *testing.T) {
 		t.Fatal(err)
 	}
 	late.Blocks[5].Y[3]++
-	if _, err := span(inMemory{src, late}, 1, 1, 2, act, 0, whole(src)); err == nil || !strings.Contains(err.Error(), "first: it is of another table: it has other values in rows behind the first") {
+	if _, err := span(shardtest.InMemory{Source: src, Data: late}, 1, 1, 2, act, 0, whole(src)); err == nil || !strings.Contains(err.Error(), "first: it is of another table: it has other values in rows behind the first") {
 		t.Errorf("data that have changed between the rounds: %v", err)
 	}
 	all, err := shard.MergeMoments([]string{"a", "b"}, []*shard.Moments{second(1, 2, act, 0), second(2, 2, act, 0)})
@@ -560,21 +470,11 @@ func TestPartsThatDoNotFit(t *testing.T) {
 	}
 }
 
-// inMemory is a source of other rows.
-type inMemory struct {
-	dataset.Source
-	data *model.Data
-}
-
-func (s inMemory) Read(ctx context.Context, fn func(*model.Block) error) error {
-	return model.InOrder(ctx, s.data, fn)
-}
-
 // TestDamagedFiles: a file that is cut or has a bit flipped is refused.
 func TestDamagedFiles(t *testing.T) {
-	src := rows(600, 0, 1, false)
+	src := shardtest.Rows(600, 0, 1, false)
 	for transform, step := range map[host.Transform]int{host.Polynomial: 7, host.Optimal: 61} {
-		good, err := rounds(t, src, 2, open(t, relu.Family), 50, transform).MarshalBinary()
+		good, err := rounds(t, src, 2, shardtest.Activation(t, relu.Family), 50, transform).MarshalBinary()
 		if err != nil {
 			t.Fatal(err)
 		}

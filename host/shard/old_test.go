@@ -1,7 +1,6 @@
 package shard_test
 
 import (
-	"math"
 	"path/filepath"
 	"runtime"
 	"testing"
@@ -9,18 +8,19 @@ import (
 	"github.com/gatedlearning/moe/host"
 	"github.com/gatedlearning/moe/host/sample"
 	"github.com/gatedlearning/moe/host/shard"
+	"github.com/gatedlearning/moe/host/shard/shardtest"
 	"github.com/gatedlearning/moe/plugins/sigmoid"
 )
 
 // TestOldFiles: the parts in testdata, which a version without fingerprints, digests and
-// climbs wrote, are read, merge, and go on: a round that is given an old one, and a loop of passes
-// that began with old ones, to where a fit on one machine is. Within a round they do not go with new ones.
+// climbs wrote, are read, merge, and go on: a round that is given an old one. Within a round they do not go with new
+// ones.
 func TestOldFiles(t *testing.T) {
 	if runtime.GOARCH != "amd64" {
 		t.Skip("they were summed by the kernels of amd64")
 	}
-	act, ctx := open(t, sigmoid.Family), t.Context()
-	rows := drawn(t, sample.Config{Activation: act, K: 2, D: 5, N: 600, Sigma: 0.1, Seed: 8, Design: sample.Random})
+	act, ctx := shardtest.Activation(t, sigmoid.Family), t.Context()
+	rows := shardtest.Drawn(t, sample.Config{Activation: act, K: 2, D: 5, N: 600, Sigma: 0.1, Seed: 8, Design: sample.Random})
 	table, err := shard.Open(ctx, rows)
 	if err != nil {
 		t.Fatal(err)
@@ -44,7 +44,7 @@ func TestOldFiles(t *testing.T) {
 	if _, err := shard.MergeMoments(files, old); err != nil {
 		t.Error(err)
 	}
-	merged(t, 3, func(at shard.Place) (*shard.Moments, error) {
+	shardtest.Merged(t, 3, func(at shard.Place) (*shard.Moments, error) {
 		return shard.SumSpan(ctx, rows, table, at, "first", first, act, shard.Asked{K: 2, Transform: host.Polynomial})
 	})
 	part, err := shard.Sum(ctx, rows, table, shard.Place{I: 1, N: 2}, shard.Subsample{Seed: 1, Rows: 200})
@@ -52,34 +52,5 @@ func TestOldFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = shard.MergeMoments(files, []*shard.Moments{part, moments("old-first-2.moments")[0]})
-	wantData(t, "old beside new", err, "b: it does not go with a: one of the two has no fingerprint of all rows: it is of an older version")
-
-	var passes []*shard.Newton
-	for _, name := range []string{"old-1.newton", "old-2.newton"} {
-		n, err := shard.ReadNewton(filepath.Join("testdata", name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		passes = append(passes, n)
-	}
-	s, err := shard.MergeNewton(files, passes)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if s.Pass != 2 || !s.GoOn() || s.Model.Fit.Prints != nil {
-		t.Errorf("pass %d, go on %v", s.Pass, s.GoOn())
-	}
-	for s.GoOn() {
-		s = pass(t, rows, 3, s.Model, act)
-	}
-	want, err := host.Fit(ctx, act, rows, host.Config{K: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !s.Certified || math.Abs(s.Model.Fit.LogLikelihood-want.Fit.LogLikelihood) > 1e-9*math.Abs(want.Fit.LogLikelihood) {
-		t.Errorf("ended %v at %v, the fit at %v", s.Certified, s.Model.Fit.LogLikelihood, want.Fit.LogLikelihood)
-	}
-	if s.Model.Fit.Certificate.Optimum != want.Fit.Certificate.Optimum {
-		t.Errorf("optimum %s: %s", s.Model.Fit.Certificate.Optimum, s.Model.Fit.Certificate.Reason)
-	}
+	shardtest.WantData(t, "old beside new", err, "b: it does not go with a: one of the two has no fingerprint of all rows: it is of an older version")
 }

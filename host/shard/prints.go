@@ -9,6 +9,7 @@ import (
 
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/host/shard/sealed"
 )
 
 // A table is known again in two ways. Its fingerprint, which every part has, is of its rows,
@@ -77,16 +78,16 @@ func (t Table) fingerprint(digests []uint64) uint64 {
 // wholeBlocks are those in the fingerprint.
 func (t Table) wholeBlocks() []int { return model.Spaced(t.Blocks(), wholeBlocks*model.BlockRows) }
 
-// prints are digests of the blocks from ≤ i < to of a table: sums over 2^level neighbours, so
+// Prints are digests of the blocks from ≤ i < to of a table: sums over 2^level neighbours, so
 // that those of two parts that have a run in common add up.
-type prints struct {
+type Prints struct {
 	from, to, level int
 	sums            []uint64
 }
 
-// newPrints are those of no blocks yet.
-func newPrints(t Table, from, to int) *prints {
-	p := &prints{from: from, to: to}
+// NewPrints are those of no blocks yet.
+func NewPrints(t Table, from, to int) *Prints {
+	p := &Prints{from: from, to: to}
 	for t.Blocks()>>p.level > mostPrints {
 		p.level++
 	}
@@ -97,25 +98,25 @@ func newPrints(t Table, from, to int) *prints {
 }
 
 // runs is the number of runs of blocks that the prints are of.
-func (p *prints) runs() int {
+func (p *Prints) runs() int {
 	if p.from >= p.to {
 		return 0
 	}
 	return (p.to-1)>>p.level - p.from>>p.level + 1
 }
 
-// add adds block i.
-func (p *prints) add(i int, b *model.Block) { p.sums[i>>p.level-p.from>>p.level] += digestOf(i, b) }
+// Add adds block i.
+func (p *Prints) Add(i int, b *model.Block) { p.sums[i>>p.level-p.from>>p.level] += digestOf(i, b) }
 
-// merged are those of two neighbouring ranges, the first before the second; nil has none.
-func (p *prints) merged(o *prints) *prints {
+// Merged are those of two neighbouring ranges, the first before the second; nil has none.
+func (p *Prints) Merged(o *Prints) *Prints {
 	switch {
 	case o == nil || o.from == o.to:
 		return p
 	case p == nil || p.from == p.to:
 		return o
 	}
-	out := &prints{from: p.from, to: o.to, level: p.level, sums: slices.Clone(p.sums)}
+	out := &Prints{from: p.from, to: o.to, level: p.level, sums: slices.Clone(p.sums)}
 	out.sums = append(out.sums, make([]uint64, out.runs()-len(out.sums))...)
 	for i, v := range o.sums {
 		out.sums[o.from>>p.level-p.from>>p.level+i] += v
@@ -123,9 +124,9 @@ func (p *prints) merged(o *prints) *prints {
 	return out
 }
 
-// changed returns the first rows of the table, counted from 1, that p and all have other
+// Changed returns the first rows of the table, counted from 1, that p and all have other
 // digests of, where p has all blocks of a run; "" where there are none.
-func (p *prints) changed(t Table, all *prints) string {
+func (p *Prints) Changed(t Table, all *Prints) string {
 	if p == nil || all == nil || p.level != all.level {
 		return ""
 	}
@@ -144,16 +145,16 @@ func (p *prints) changed(t Table, all *prints) string {
 	return ""
 }
 
-// changedRows says that rows are not those of a reading before, which the file named given is
+// ChangedRows says that rows are not those of a reading before, which the file named given is
 // of.
-func changedRows(rows, given string) string {
+func ChangedRows(rows, given string) string {
 	return fmt.Sprintf("its %s are not those that %s was made of: the data have changed between the two", rows, given)
 }
 
 // MarshalBinary writes the digests.
-func (p *prints) MarshalBinary() ([]byte, error) { return p.bytes(), nil }
+func (p *Prints) MarshalBinary() ([]byte, error) { return p.bytes(), nil }
 
-func (p *prints) bytes() []byte {
+func (p *Prints) bytes() []byte {
 	out := make([]byte, 0, 8*len(p.sums))
 	for _, v := range p.sums {
 		out = binary.LittleEndian.AppendUint64(out, v)
@@ -161,11 +162,11 @@ func (p *prints) bytes() []byte {
 	return out
 }
 
-// loadPrints reads the digests of the blocks from ≤ i < to.
-func loadPrints(t Table, from, to int, data []byte) (*prints, error) {
-	p := newPrints(t, from, to)
+// LoadPrints reads the digests of the blocks from ≤ i < to.
+func LoadPrints(t Table, from, to int, data []byte) (*Prints, error) {
+	p := NewPrints(t, from, to)
 	if len(data) != 8*len(p.sums) {
-		return nil, errDamaged
+		return nil, sealed.ErrDamaged
 	}
 	for i := range p.sums {
 		p.sums[i] = binary.LittleEndian.Uint64(data[8*i:])
@@ -173,17 +174,17 @@ func loadPrints(t Table, from, to int, data []byte) (*prints, error) {
 	return p, nil
 }
 
-// kept is what a model keeps of the digests of all rows; nil for nil.
-func (p *prints) kept(t Table) *fitted.Prints {
+// Kept is what a model keeps of the digests of all rows; nil for nil.
+func (p *Prints) Kept(t Table) *fitted.Prints {
 	if p == nil || t.Print == 0 {
 		return nil
 	}
 	return &fitted.Prints{Rows: t.Rows, Whole: t.Print, Level: p.level, Blocks: p.bytes()}
 }
 
-// recalled is what a model has kept of the rows of a table, nil where it has nothing. why
+// Recalled is what a model has kept of the rows of a table, nil where it has nothing. why
 // says in what its rows are others.
-func recalled(kept *fitted.Prints, t Table) (p *prints, why string) {
+func Recalled(kept *fitted.Prints, t Table) (p *Prints, why string) {
 	switch {
 	case kept == nil:
 		return nil, ""
@@ -192,7 +193,7 @@ func recalled(kept *fitted.Prints, t Table) (p *prints, why string) {
 	case kept.Whole != t.Print && t.Print != 0:
 		return nil, "other columns or other values"
 	}
-	if p, err := loadPrints(t, 0, t.Blocks(), kept.Blocks); err == nil && p.level == kept.Level {
+	if p, err := LoadPrints(t, 0, t.Blocks(), kept.Blocks); err == nil && p.level == kept.Level {
 		return p, ""
 	}
 	return nil, "" // digests of a later version

@@ -23,8 +23,8 @@ func TestRunsOfBlocks(t *testing.T) {
 	for i := range digests {
 		digests[i] = rng.Uint64()
 	}
-	made := func(from, to int) *prints {
-		p := newPrints(table, from, to)
+	made := func(from, to int) *Prints {
+		p := NewPrints(table, from, to)
 		for i := from; i < to; i++ {
 			p.sums[i>>p.level-from>>p.level] += digests[i]
 		}
@@ -34,39 +34,39 @@ func TestRunsOfBlocks(t *testing.T) {
 	if whole.level != 2 || len(whole.sums) > mostPrints {
 		t.Fatalf("%d digests of level %d", len(whole.sums), whole.level)
 	}
-	if whole.changed(table, whole) != "" {
+	if whole.Changed(table, whole) != "" {
 		t.Error("a table is another than itself")
 	}
 	cuts := []int{0, 1001, 1002, 1003, 50000, 50000, blocks}
-	var all *prints
+	var all *Prints
 	for i := 1; i < len(cuts); i++ {
 		p := made(cuts[i-1], cuts[i])
 		data, _ := p.MarshalBinary()
-		read, err := loadPrints(table, cuts[i-1], cuts[i], data)
+		read, err := LoadPrints(table, cuts[i-1], cuts[i], data)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if read.changed(table, whole) != "" {
+		if read.Changed(table, whole) != "" {
 			t.Errorf("part %d is another", i)
 		}
-		all = all.merged(read)
+		all = all.Merged(read)
 	}
-	if len(all.sums) != len(whole.sums) || all.changed(table, whole) != "" || whole.changed(table, all) != "" {
+	if len(all.sums) != len(whole.sums) || all.Changed(table, whole) != "" || whole.Changed(table, all) != "" {
 		t.Error("the parts do not add up")
 	}
 	digests[60000]++
-	if got := made(50000, blocks).changed(table, whole); got != "rows 15360001 to 15361024" {
+	if got := made(50000, blocks).Changed(table, whole); got != "rows 15360001 to 15361024" {
 		t.Errorf("changed: %q", got)
 	}
-	if got := made(0, 60001).changed(table, whole); got != "" { // the run is not all there
+	if got := made(0, 60001).Changed(table, whole); got != "" { // the run is not all there
 		t.Errorf("of half a run: %q", got)
 	}
 	digests[60000]--
 	digests[blocks-1]++
-	if got := made(50000, blocks).changed(table, whole); got != "rows 50329601 to 50330361" {
+	if got := made(50000, blocks).Changed(table, whole); got != "rows 50329601 to 50330361" {
 		t.Errorf("the last run: %q", got)
 	}
-	if _, err := loadPrints(table, 0, 9, make([]byte, 8)); err == nil {
+	if _, err := LoadPrints(table, 0, 9, make([]byte, 8)); err == nil {
 		t.Error("too few digests are read")
 	}
 }
@@ -77,8 +77,8 @@ func TestChangedBlocks(t *testing.T) {
 	const blocks = 9
 	table := Table{Rows: blocks*model.BlockRows - 100}
 	rng := rand.New(rand.NewPCG(2, 1))
-	made := func(from, to int, digests []uint64) *prints {
-		p := newPrints(table, from, to)
+	made := func(from, to int, digests []uint64) *Prints {
+		p := NewPrints(table, from, to)
 		copy(p.sums, digests[from:to])
 		return p
 	}
@@ -96,10 +96,10 @@ func TestChangedBlocks(t *testing.T) {
 					want = fmt.Sprintf("rows %d to %d", i*model.BlockRows+1, min((i+1)*model.BlockRows, table.Rows))
 				}
 				part := made(from, to, other)
-				if got := part.changed(table, made(0, blocks, digests)); got != want {
+				if got := part.Changed(table, made(0, blocks, digests)); got != want {
 					t.Errorf("block %d, part %d to %d: %q, want %q", i, from, to, got, want)
 				}
-				if got := made(0, blocks, digests).changed(table, part); got != want {
+				if got := made(0, blocks, digests).Changed(table, part); got != want {
 					t.Errorf("block %d, against part %d to %d: %q, want %q", i, from, to, got, want)
 				}
 			}
@@ -110,10 +110,10 @@ func TestChangedBlocks(t *testing.T) {
 // TestRecalled: what a model keeps of its rows is known again, and says in what other rows differ.
 func TestRecalled(t *testing.T) {
 	table := Table{Rows: 700, Print: 5}
-	p := newPrints(table, 0, 3)
+	p := NewPrints(table, 0, 3)
 	copy(p.sums, []uint64{1, 2, 3})
-	kept := p.kept(table)
-	if got, why := recalled(kept, table); why != "" || got == nil || !slices.Equal(got.sums, p.sums) || got.from != 0 || got.to != 3 {
+	kept := p.Kept(table)
+	if got, why := Recalled(kept, table); why != "" || got == nil || !slices.Equal(got.sums, p.sums) || got.from != 0 || got.to != 3 {
 		t.Errorf("%+v, %q", got, why)
 	}
 	for name, c := range map[string]struct {
@@ -124,7 +124,7 @@ func TestRecalled(t *testing.T) {
 		"nothing kept": {nil, table, ""}, "more rows": {kept, Table{Rows: 701, Print: 5}, "701 rows, not 700"}, "other values": {kept, Table{Rows: 700, Print: 6}, "other columns or other values"},
 		"an old table": {kept, Table{Rows: 700}, "known"}, "another level": {&fitted.Prints{Rows: 700, Whole: 5, Level: 1, Blocks: kept.Blocks}, table, ""}, "too few": {&fitted.Prints{Rows: 700, Whole: 5, Blocks: kept.Blocks[8:]}, table, ""},
 	} {
-		got, why := recalled(c.kept, c.table)
+		got, why := Recalled(c.kept, c.table)
 		if c.why == "known" {
 			if got == nil || why != "" {
 				t.Errorf("%s: %+v, %q", name, got, why)
@@ -133,7 +133,7 @@ func TestRecalled(t *testing.T) {
 			t.Errorf("%s: %+v, %q, want %q", name, got, why, c.why)
 		}
 	}
-	if p.kept(Table{Rows: 700}) != nil || (*prints)(nil).kept(table) != nil {
+	if p.Kept(Table{Rows: 700}) != nil || (*Prints)(nil).Kept(table) != nil {
 		t.Error("what has no fingerprint is kept")
 	}
 }

@@ -28,12 +28,12 @@ type Place struct {
 	To   int `json:",omitempty"`
 }
 
-// last is the last of the parts.
-func (p Place) last() int { return max(p.I, p.To) }
+// Last is the last of the parts.
+func (p Place) Last() int { return max(p.I, p.To) }
 
-// valid says whether p is a part, or several.
-func (p Place) valid() bool {
-	return p.I >= 1 && p.last() <= p.N && p.N <= mostParts && (p.To == 0 || p.To > p.I)
+// Valid says whether p is a part, or several.
+func (p Place) Valid() bool {
+	return p.I >= 1 && p.Last() <= p.N && p.N <= mostParts && (p.To == 0 || p.To > p.I)
 }
 
 // mostParts bounds the number of parts.
@@ -68,7 +68,7 @@ func (p Place) Blocks(blocks int) (from, to int) {
 		q, _ := bits.Div64(hi, lo, uint64(p.N))
 		return int(q) / grain * grain
 	}
-	return at(p.I - 1), at(p.last())
+	return at(p.I - 1), at(p.Last())
 }
 
 // Table is what all parts of one table have in common. It is told without reading
@@ -102,7 +102,7 @@ func Open(ctx context.Context, src dataset.Source) (Table, error) {
 	}
 	t := Table{Features: s.Features, Target: s.Target, Weights: s.Roles[model.Weights], Groups: s.Roles[model.Groups],
 		Offsets: s.Roles[model.Offsets], Trials: s.Roles[model.Trials], Kernel: runtime.GOARCH}
-	for role, name := range t.roles() {
+	for role, name := range t.Roles() {
 		if name != s.Roles[role] {
 			return Table{}, &dataset.Error{File: s.Name,
 				Msg: fmt.Sprintf("column %q: sums over parts are of tables without %s", s.Roles[role],
@@ -151,11 +151,11 @@ func (t Table) Blocks() int { return (t.Rows + model.BlockRows - 1) / model.Bloc
 
 // Schema names the columns, as those of the file of that name.
 func (t Table) Schema(file string) dataset.Schema {
-	return dataset.Schema{Name: file, Features: t.Features, Target: t.Target, Roles: t.roles()}
+	return dataset.Schema{Name: file, Features: t.Features, Target: t.Target, Roles: t.Roles()}
 }
 
-// roles are the columns that have one.
-func (t Table) roles() dataset.Roles {
+// Roles are the columns that have one.
+func (t Table) Roles() dataset.Roles {
 	return dataset.Roles{model.Weights: t.Weights, model.Groups: t.Groups, model.Offsets: t.Offsets,
 		model.Trials: t.Trials}
 }
@@ -163,7 +163,7 @@ func (t Table) roles() dataset.Roles {
 // differs says in what two tables differ, "" if in nothing that is known of them.
 func (t Table) differs(o Table) string {
 	switch {
-	case !slices.Equal(t.Features, o.Features) || t.Target != o.Target || t.roles() != o.roles():
+	case !slices.Equal(t.Features, o.Features) || t.Target != o.Target || t.Roles() != o.Roles():
 		return "other columns"
 	case t.Rows != o.Rows:
 		return fmt.Sprintf("%d rows, not %d", t.Rows, o.Rows)
@@ -177,8 +177,8 @@ func (t Table) differs(o Table) string {
 	return ""
 }
 
-// differsInRound is differs for parts of one round, which all have fingerprints or none.
-func (t Table) differsInRound(o Table) string {
+// DiffersInRound is differs for parts of one round, which all have fingerprints or none.
+func (t Table) DiffersInRound(o Table) string {
 	if why := t.differs(o); why != "" || (t.Print == 0) == (o.Print == 0) {
 		return why
 	}
@@ -196,9 +196,9 @@ func printOf(b *model.Block) uint64 {
 	return h
 }
 
-// complete returns the places of parts in their order, or says of the files which
+// Complete returns the places of parts in their order, or says of the files which
 // part is missing or there twice.
-func complete(files []string, places []Place) (order []int, err error) {
+func Complete(files []string, places []Place) (order []int, err error) {
 	n := places[0].N
 	by := make([]int, n) // file of each part, from 1
 	for f, p := range places {
@@ -209,7 +209,7 @@ func complete(files []string, places []Place) (order []int, err error) {
 			return nil, &dataset.Error{File: files[f], Msg: fmt.Sprintf("part %d of %d, beside parts of %d in %s", p.I,
 				p.N, n, files[0])}
 		}
-		for i := p.I; i <= p.last(); i++ {
+		for i := p.I; i <= p.Last(); i++ {
 			if by[i-1] > 0 {
 				return nil, &dataset.Error{File: files[f], Msg: fmt.Sprintf("part %d of %d is there already, in %s", i,
 					n, files[by[i-1]-1])}
@@ -236,16 +236,16 @@ func complete(files []string, places []Place) (order []int, err error) {
 	return order, nil
 }
 
-// joined is the place of parts that follow one another in this order.
-func joined(files []string, places []Place) (Place, error) {
+// Joined is the place of parts that follow one another in this order.
+func Joined(files []string, places []Place) (Place, error) {
 	all := places[0]
 	for i, p := range places {
-		if !p.valid() || p.N != all.N || i > 0 && p.I != all.last()+1 {
+		if !p.Valid() || p.N != all.N || i > 0 && p.I != all.Last()+1 {
 			return Place{}, &dataset.Error{File: files[i],
-				Msg: fmt.Sprintf("part %d of %d does not follow part %d of %d", p.I, p.N, all.last(), all.N)}
+				Msg: fmt.Sprintf("part %d of %d does not follow part %d of %d", p.I, p.N, all.Last(), all.N)}
 		}
 		if i > 0 {
-			all.To = p.last()
+			all.To = p.Last()
 		}
 	}
 	return all, nil

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/host/shard/sealed"
 	"github.com/gatedlearning/moe/host/tensor"
 )
 
@@ -51,7 +52,7 @@ func TestTablesDiffer(t *testing.T) {
 	if table.differs(old) != "" || old.differs(table) != "" {
 		t.Errorf("an old file: %q, %q", table.differs(old), old.differs(table))
 	}
-	if table.differsInRound(old) == "" || old.differsInRound(table) == "" || old.differsInRound(old) != "" {
+	if table.DiffersInRound(old) == "" || old.DiffersInRound(table) == "" || old.DiffersInRound(old) != "" {
 		t.Error("an old part beside a new one of its round")
 	}
 }
@@ -97,7 +98,7 @@ func TestParsePlace(t *testing.T) {
 		"0/8": {}, "9/8": {}, "1/1048577": {}, "3": {}, "3/": {}, "/8": {}, "x/8": {}, "3/x": {}, "-1/8": {}, "1/-8": {}, "0/0": {}, "1/0": {}, "3/8/1": {}, "": {},
 	} {
 		p, err := ParsePlace(text)
-		if p != want || (err == nil) != (want != Place{}) || err == nil && !p.valid() {
+		if p != want || (err == nil) != (want != Place{}) || err == nil && !p.Valid() {
 			t.Errorf("%q is %+v, error %v, want %+v", text, p, err, want)
 		}
 	}
@@ -115,19 +116,19 @@ func TestJoined(t *testing.T) {
 				if to == from {
 					want.To = 0
 				}
-				got, err := joined(files, parts)
-				if err != nil || got != want || !got.valid() {
+				got, err := Joined(files, parts)
+				if err != nil || got != want || !got.Valid() {
 					t.Errorf("parts %d to %d of %d: %+v, error %v", from, to, n, got, err)
 				}
 				if to > from { // joined in two steps
-					if again, err := joined(files, []Place{want, {I: to + 1, N: n + 1}}); err == nil {
+					if again, err := Joined(files, []Place{want, {I: to + 1, N: n + 1}}); err == nil {
 						t.Errorf("with a part of %d: %+v", n+1, again)
 					}
 					rest := Place{I: from + 1, N: n, To: to}
 					if to == from+1 {
 						rest.To = 0
 					}
-					if again, err := joined(files, []Place{{I: from, N: n}, rest}); err != nil || again != want {
+					if again, err := Joined(files, []Place{{I: from, N: n}, rest}); err != nil || again != want {
 						t.Errorf("part %d and those to %d: %+v, error %v", from, to, again, err)
 					}
 				}
@@ -135,7 +136,7 @@ func TestJoined(t *testing.T) {
 		}
 	}
 	for _, parts := range [][]Place{{{I: 1, N: 3}, {I: 3, N: 3}}, {{I: 2, N: 3}, {I: 1, N: 3}}, {{I: 1, N: 3}, {I: 1, N: 3}}, {{I: 1, N: 3, To: 2}, {I: 2, N: 3}}, {{I: 0, N: 3}}, {{I: 1, N: 3, To: 1}}, {{}}} {
-		if got, err := joined(files, parts); err == nil {
+		if got, err := Joined(files, parts); err == nil {
 			t.Errorf("%+v are joined as %+v", parts, got)
 		}
 	}
@@ -143,39 +144,39 @@ func TestJoined(t *testing.T) {
 
 // TestNodesOfFiles: the nodes of a part's sums are those of its blocks, in order, and no others.
 func TestNodesOfFiles(t *testing.T) {
-	empty := func(n int) body {
+	empty := func(n int) sealed.Body {
 		s := tensor.NewSecond(1)
 		s.N, s.W2, s.Y[0] = n, float64(n), float64(n)
-		b, err := bodyOf(bodySecond, 0, 0, s)
+		b, err := sealed.BodyOf(bodySecond, 0, 0, s)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return b
 	}
-	at := func(level, index, rows int) body {
+	at := func(level, index, rows int) sealed.Body {
 		b := empty(rows)
 		b.Level, b.Index = level, index
 		return b
 	}
 	const block = model.BlockRows
 	for name, c := range map[string]struct {
-		bodies []body
+		bodies []sealed.Body
 		good   bool
 	}{
-		"three":            {[]body{at(0, 0, block), at(0, 1, block), at(0, 2, block)}, true},
-		"a pair and one":   {[]body{at(1, 0, 2*block), at(0, 2, block)}, true},
-		"all":              {[]body{at(2, 0, 3*block)}, true},
-		"one too many":     {[]body{at(0, 0, block), at(0, 1, block), at(0, 2, block), at(0, 3, 0)}, false},
-		"two too many":     {[]body{at(2, 0, 3*block), at(0, 3, 0)}, false},
-		"one is missing":   {[]body{at(0, 0, block), at(0, 2, block)}, false},
-		"the last is":      {[]body{at(0, 0, block), at(0, 1, block)}, false},
-		"another order":    {[]body{at(0, 1, block), at(0, 0, block), at(0, 2, block)}, false},
-		"twice":            {[]body{at(0, 0, block), at(0, 0, block), at(0, 1, block), at(0, 2, block)}, false},
-		"below the first":  {[]body{at(0, -1, block), at(0, 0, block), at(0, 1, block), at(0, 2, block)}, false},
-		"a level below":    {[]body{at(-1, 0, block)}, false},
-		"too high a level": {[]body{at(51, 0, 3*block)}, false},
-		"of other rows":    {[]body{at(0, 0, block), at(0, 1, block), at(0, 2, block-1)}, false},
-		"of another name":  {[]body{at(2, 0, 3*block), {Name: "other"}}, false},
+		"three":            {[]sealed.Body{at(0, 0, block), at(0, 1, block), at(0, 2, block)}, true},
+		"a pair and one":   {[]sealed.Body{at(1, 0, 2*block), at(0, 2, block)}, true},
+		"all":              {[]sealed.Body{at(2, 0, 3*block)}, true},
+		"one too many":     {[]sealed.Body{at(0, 0, block), at(0, 1, block), at(0, 2, block), at(0, 3, 0)}, false},
+		"two too many":     {[]sealed.Body{at(2, 0, 3*block), at(0, 3, 0)}, false},
+		"one is missing":   {[]sealed.Body{at(0, 0, block), at(0, 2, block)}, false},
+		"the last is":      {[]sealed.Body{at(0, 0, block), at(0, 1, block)}, false},
+		"another order":    {[]sealed.Body{at(0, 1, block), at(0, 0, block), at(0, 2, block)}, false},
+		"twice":            {[]sealed.Body{at(0, 0, block), at(0, 0, block), at(0, 1, block), at(0, 2, block)}, false},
+		"below the first":  {[]sealed.Body{at(0, -1, block), at(0, 0, block), at(0, 1, block), at(0, 2, block)}, false},
+		"a level below":    {[]sealed.Body{at(-1, 0, block)}, false},
+		"too high a level": {[]sealed.Body{at(51, 0, 3*block)}, false},
+		"of other rows":    {[]sealed.Body{at(0, 0, block), at(0, 1, block), at(0, 2, block-1)}, false},
+		"of another name":  {[]sealed.Body{at(2, 0, 3*block), {Name: "other"}}, false},
 		"none":             {nil, false},
 	} {
 		m := &Moments{momentsHeader: momentsHeader{Table: Table{Features: []string{"x"}, Target: "y", Rows: 3 * block}, Sample: Subsample{Rows: 5}}}

@@ -95,3 +95,19 @@ func SolveCholesky(u blas64.Triangular, b []float64) []float64 {
 	}
 	return b
 }
+
+// Extent returns the range of the values that are finite, from 0 to 1 where none is.
+func Extent(lists ...[]float64) (lo, hi float64) {
+	lo, hi = math.Inf(1), math.Inf(-1)
+	for _, l := range lists {
+		for _, v := range l {
+			if !math.IsNaN(v) && !math.IsInf(v, 0) {
+				lo, hi = min(lo, v), max(hi, v)
+			}
+		}
+	}
+	if lo > hi {
+		return 0, 1
+	}
+	return lo, hi
+}

@@ -1,0 +1,108 @@
+package page
+
+import (
+	"fmt"
+	"html/template"
+
+	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/report/diagnosis"
+	"github.com/gatedlearning/moe/internal/numeric"
+	"github.com/gatedlearning/moe/internal/shown"
+)
+
+// profileSection draws experts and gate along columns.
+func profileSection(m *fitted.Model, d *diagnosis.Diagnosis) section {
+	s := section{Title: "Along the columns that the gate depends on the most", Wide: true}
+	of := "above each expert's mean, dashed where hardly a row is its own, below the gate's probabilities"
+	if m.Classes() == 1 {
+		s.Title, of = "Along the columns that the expert depends on the most", "the expert's mean"
+	}
+	s.Reading = fmt.Sprintf("One column at a time, the others at their median, factors at their commonest level: %s. "+
+		"Ticks are rows. "+
+		"Where columns go together no row may be near these lines.", of)
+	if d.Kept < d.Rows {
+		s.Reading += fmt.Sprintf(" Medians and ticks are of %d of the %d rows, evenly.", d.Kept, d.Rows)
+	}
+	y := make([]float64, len(d.Points))
+	for i, p := range d.Points {
+		y[i] = p.Y
+	}
+	lo, hi := numeric.Extent(y)
+	for _, p := range d.Profiles {
+		if p.Levels != nil {
+			s.Pictures = append(s.Pictures, stacked(levelCharts(m, &p, lo, hi)))
+			continue
+		}
+		charts := []template.HTML{lineChart(m, &p, lo, hi)}
+		if m.Classes() > 1 {
+			charts = append(charts, gateAlong(&p))
+		}
+		s.Pictures = append(s.Pictures, stacked(charts))
+	}
+	return s
+}
+
+// stacked are pictures one below the other.
+func stacked(charts []template.HTML) (out template.HTML) {
+	for _, c := range charts {
+		out += c
+	}
+	return out
+}
+
+// lineChart draws the experts' means along a column of numbers, as far as the target goes.
+func lineChart(m *fitted.Model, p *diagnosis.Profile, lo, hi float64) template.HTML {
+	pad := 0.05 * (hi - lo)
+	c := newChart("experts along "+shown.Name(p.Name), p.At[0], p.At[len(p.At)-1], lo-pad, hi+pad)
+	c.height = 220
+	c.xLabel, c.yLabel = shown.Name(p.Name), shown.Name(m.ScaledTarget())
+	for i, means := range p.Means {
+		c.named(fmt.Sprintf("expert %d", i+1), func() { c.parts(p.At, means, p.Gate[i], "stroke "+colour(i)) })
+	}
+	c.ticks(p.Ticks)
+	return c.svg()
+}
+
+// gateAlong draws the gate's probabilities along a column of numbers.
+func gateAlong(p *diagnosis.Profile) template.HTML {
+	c := newChart("gate along "+shown.Name(p.Name), p.At[0], p.At[len(p.At)-1], 0, 1)
+	c.height = 160
+	c.xLabel, c.yLabel = shown.Name(p.Name), "probability"
+	for i, gate := range p.Gate {
+		c.named(fmt.Sprintf("expert %d", i+1), func() { c.line(p.At, gate, "stroke "+colour(i)) })
+	}
+	c.ticks(p.Ticks)
+	return c.svg()
+}
+
+// mostLevels is how many levels of a factor a picture has.
+const mostLevels = 20
+
+// levelCharts draw experts and gate by the levels of a factor, the first of them where these are many.
+func levelCharts(m *fitted.Model, p *diagnosis.Profile, lo, hi float64) (out []template.HTML) {
+	var names []string
+	for _, level := range p.Levels[:min(len(p.Levels), mostLevels)] {
+		names = append(names, shown.Name(p.Name)+": "+shown.Name(level))
+	}
+	if more := len(p.Levels) - len(names); more > 0 {
+		names[len(names)-1] += fmt.Sprintf(" (and %d more, not drawn)", more)
+	}
+	pad := 0.05 * (hi - lo)
+	means := rowChart("experts by "+shown.Name(p.Name), shown.Name(m.ScaledTarget()), names, lo-pad, hi+pad)
+	for i := range m.K {
+		means.dots(i, m.K, len(names), func(row int) (float64, bool) {
+			v := p.Means[i][row]
+			return v, v >= means.x0 && v <= means.x1
+		}, func(row int) bool { return p.Gate[i][row] < hardly })
+	}
+	out = append(out, means.svg())
+	if m.Classes() > 1 {
+		gate := rowChart("gate by "+shown.Name(p.Name), "probability", names, 0, 1)
+		for i := range m.K {
+			gate.dots(i, m.K, len(names), func(row int) (float64, bool) { return p.Gate[i][row], true },
+				func(int) bool { return false })
+		}
+		out = append(out, gate.svg())
+	}
+	return out
+}
