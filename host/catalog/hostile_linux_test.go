@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gatedlearning/moe/internal/pluginproc/plugintest"
+	"github.com/gatedlearning/moe/internal/testslow"
 	"github.com/gatedlearning/moe/sdk"
 )
 
@@ -116,6 +117,7 @@ func TestTrustTogether(t *testing.T) {
 // TestStoreHeld: who holds the store's lock for ever does not hold up the command for ever; who locks what else
 // is there, as a plugin can that is not in a sandbox, or on a kernel without filters, does not at all.
 func TestStoreHeld(t *testing.T) {
+	testslow.Mark(t)
 	c := testCatalog(t)
 	admit(t, c, plugintest.Install(t, "relu"))
 	hold := func(path string, mode int) {
@@ -145,6 +147,7 @@ func TestStoreHeld(t *testing.T) {
 // TestStoreLockUnread: a plugin that runs and locks all that it can open in the directory of the store does not keep
 // others from being trusted.
 func TestStoreLockUnread(t *testing.T) {
+	testslow.Mark(t)
 	c := testCatalog(t)
 	path := plugintest.Install(t, "locks")
 	if err := os.WriteFile(path+".dir", []byte(c.Dir), 0o600); err != nil {

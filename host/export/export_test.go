@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/gatedlearning/moe/internal/testslow"
 )
 
 // The bounds of differences, relative to the larger of 1 and the value: of rounding in another order, of what engines
@@ -29,6 +31,7 @@ const systemPython = "/usr/bin/python3"
 // TestEngines: every example, written in every language and run in the real engine on 1,000 rows, says what
 // host/predict says of them, or is refused by name.
 func TestEngines(t *testing.T) {
+	testslow.Mark(t)
 	if testing.Short() {
 		t.Skip("a study of engines")
 	}

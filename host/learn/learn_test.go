@@ -19,6 +19,7 @@ import (
 	"github.com/gatedlearning/moe/host/learn"
 	"github.com/gatedlearning/moe/host/metric"
 	"github.com/gatedlearning/moe/host/sample"
+	"github.com/gatedlearning/moe/internal/testslow"
 	"github.com/gatedlearning/moe/sdk"
 )
 
@@ -75,6 +76,7 @@ func try(t testing.TB, text string, k, n int, sigma float64, seed uint64) trial 
 // TestLearn: regressors and curve of two functions, and what is said of them. The bounds are those that are
 // asked of ten thousand rows; here there are 3,000, and the curve may be off by twice as much.
 func TestLearn(t *testing.T) {
+	testslow.Mark(t)
 	l := try(t, "expr: sigmoid(z)", 2, 3000, .05, 1)
 	if l.ereg > 1e-3 || l.sup > .1 || l.Even {
 		t.Errorf("E_reg %v, sup %v, even %v", l.ereg, l.sup, l.Even)

@@ -16,6 +16,7 @@ import (
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/host/sample"
+	"github.com/gatedlearning/moe/internal/testslow"
 	"github.com/gatedlearning/moe/sdk"
 	"github.com/gatedlearning/moe/solver"
 )
@@ -69,6 +70,7 @@ func underLaws(t testing.TB, act sdk.Activation, family string, of []rowLaw, n i
 // of too few trials for order 3 have no part in it. The median of five data sets is within 2.2 times of what is predicted: its
 // log-sd is .25, as a data set's is .45, so that of three such cases one is beyond in some 1 of 200, were the seeds not fixed.
 func TestRowsOfSeveralLaws(t *testing.T) {
+	testslow.Mark(t)
 	expo := function("exp", math.Exp, math.Exp)
 	sigmoid := function("sigmoid2", func(z float64) float64 { return 1 / (1 + math.Exp(1-2*z)) }, func(z float64) float64 {
 		s := 1 / (1 + math.Exp(1-2*z))

@@ -13,6 +13,7 @@ import (
 
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/host/tensor"
+	"github.com/gatedlearning/moe/internal/testslow"
 	"github.com/gatedlearning/moe/plugins/relu"
 	"github.com/gatedlearning/moe/sdk"
 	"github.com/gatedlearning/moe/sdk/gauss"
@@ -260,6 +261,7 @@ func planeMaps(t *testing.T) (least, polynomial planeMap) {
 // TestCorrectionsOfThePopulation: the truth is a fixed point of the population's map under a gate between the regressors,
 // and attracts: the eigenvalues of the map's Jacobian there are below 1, and rounds from afar end there.
 func TestCorrectionsOfThePopulation(t *testing.T) {
+	testslow.Mark(t)
 	least, polynomial := planeMaps(t)
 	for _, c := range []struct {
 		planeMap
@@ -320,6 +322,7 @@ func TestOtherFixedPoints(t *testing.T) {
 
 // TestOtherFixedPoint: the map has a second fixed point, near e_1 and −e_2, and another by symmetry, which attract too.
 func TestOtherFixedPoint(t *testing.T) {
+	testslow.Mark(t)
 	if testing.Short() {
 		t.Skip("half a minute")
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/gatedlearning/moe/host/predict"
 	"github.com/gatedlearning/moe/host/sample"
 	_ "github.com/gatedlearning/moe/internal/testheap"
+	"github.com/gatedlearning/moe/internal/testslow"
 	"github.com/gatedlearning/moe/sdk"
 )
 
@@ -60,6 +61,7 @@ func file(t testing.TB, m *fitted.Model) []byte {
 // file to the byte. A few hundred mini-batches of a descent are enough: each of them
 // would be a call of the activation.
 func TestFit(t *testing.T) {
+	testslow.Mark(t)
 	methods := []host.Method{
 		host.Auto{Starts: 2}, host.Moments{}, host.EM{Starts: 2},
 		host.L2{Starts: 2, MiniBatches: host.MiniBatches{Epochs: 20}}, host.L4{MiniBatches: host.MiniBatches{Epochs: 200}},

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gatedlearning/moe/internal/pluginproc/plugintest"
 	"github.com/gatedlearning/moe/internal/sandbox"
+	"github.com/gatedlearning/moe/internal/testslow"
 )
 
 // TestCgroupParents: where a control group may be made, by what the kernel says of
@@ -126,6 +127,7 @@ func TestMakeCgroup(t *testing.T) {
 // a session of its own are in it, with the limits that the hierarchy has, and both end
 // with it although there is neither a PID namespace nor a sandbox; the group goes too.
 func TestCgroup(t *testing.T) {
+	testslow.Mark(t)
 	limits := testLimits
 	limits.Sandbox, limits.lacks = sandbox.Off, sandbox.Lacks{Namespaces: true}
 	probe := newCgroup(limits)

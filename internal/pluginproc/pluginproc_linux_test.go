@@ -23,6 +23,7 @@ import (
 	"github.com/gatedlearning/moe/internal/pluginproc/plugintest"
 	"github.com/gatedlearning/moe/internal/sandbox"
 	_ "github.com/gatedlearning/moe/internal/testheap"
+	"github.com/gatedlearning/moe/internal/testslow"
 	"github.com/gatedlearning/moe/internal/wire"
 	"github.com/gatedlearning/moe/plugins/leakyrelu"
 	"github.com/gatedlearning/moe/plugins/relu"
@@ -360,6 +361,7 @@ func TestBadManners(t *testing.T) {
 
 // TestStopped stops a plugin by SIGSTOP: calls and closing end all the same.
 func TestStopped(t *testing.T) {
+	testslow.Mark(t)
 	t.Parallel()
 	if most := stopGrace + killGrace + endGrace; most > 3*time.Second {
 		t.Errorf("closing takes up to %v, and three seconds are promised", most)
@@ -445,6 +447,7 @@ func TestClosed(t *testing.T) {
 // TestNoLeak opens and closes plugins, good and bad, and counts goroutines and
 // open files.
 func TestNoLeak(t *testing.T) {
+	testslow.Mark(t)
 	good, bad := plugintest.Install(t, "relu"), plugintest.Install(t, "crash-at-start")
 	cycle := func() {
 		p, err := openFile(t.Context(), good, testLimits, nil)
@@ -480,6 +483,7 @@ var killedHosts = flag.Int("killed-hosts", 20, "how many hosts TestHostKilled ki
 // gone, also those that refuse the parent-death signal, and the
 // next start sweeps their sockets away.
 func TestHostKilled(t *testing.T) {
+	testslow.Mark(t)
 	base := privateRuntime(t)
 	family, processes := "children", 2 // the sandbox refuses the third, which would be in a session of its own
 	for i, mode := range []string{family, "immortal"} {

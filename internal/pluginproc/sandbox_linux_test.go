@@ -19,6 +19,7 @@ import (
 
 	"github.com/gatedlearning/moe/internal/pluginproc/plugintest"
 	"github.com/gatedlearning/moe/internal/sandbox"
+	"github.com/gatedlearning/moe/internal/testslow"
 )
 
 // settings are those that a plugin is attacked from, and what is tried there.
@@ -297,6 +298,7 @@ func TestNamespaces(t *testing.T) {
 // plugin that tries to get away survives the end of its host by kill -9, nor being
 // closed.
 func TestSurvivors(t *testing.T) {
+	testslow.Mark(t)
 	dir := publicDir(t)
 	host, exe := filepath.Join(dir, "host"), filepath.Join(dir, "badplugin")
 	uids := []uint32{uint32(os.Geteuid())}

@@ -15,6 +15,7 @@ import (
 	"github.com/gatedlearning/moe/host"
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/gru"
+	"github.com/gatedlearning/moe/internal/testslow"
 )
 
 // random is [gru.Random] by a seed.
@@ -74,6 +75,7 @@ func written(t *testing.T, l *Learned) []byte {
 // errors in every one of its 12 coefficients, which fails once in 1,300, and in the mean of their squares; at
 // any number of threads, and where the run is stopped in between.
 func TestLearn(t *testing.T) {
+	testslow.Mark(t)
 	l := random(5, 2, 2) // whose gates are 0 and 1 about as often
 	src := recorded(t, l, gru.Recording{Steps: 1500, Sigma: .01, Seed: 1})
 	var kept []byte
@@ -165,6 +167,7 @@ func isCheckpoint(err error) bool {
 // TestNeverSwitches: units of which a gate never switches are said to be such, and written so that they do
 // what they did.
 func TestNeverSwitches(t *testing.T) {
+	testslow.Mark(t)
 	l := random(4, 2, 3)
 	l.Update.B[0] = 100 // keeps its state, which its noise alone moves
 	l.Reset.B[1] = 100
@@ -189,6 +192,7 @@ func TestNeverSwitches(t *testing.T) {
 // TestSeldomLeaves: a unit that leaves its state on some steps, of which a line tells nothing, is not one that never does.
 // Without noise there is no doubt about either.
 func TestSeldomLeaves(t *testing.T) {
+	testslow.Mark(t)
 	l, err := gru.Read("../../../examples/gru/adding3.npz", gru.Selection{})
 	if err != nil {
 		t.Fatal(err)
