@@ -558,6 +558,7 @@ func TestInterruptFits(t *testing.T) {
 // TestStoppedPlugin stops the plugin by SIGSTOP in the middle of a fit: the fit
 // ends by itself after --plugin-timeout, and at once when it is interrupted.
 func TestStoppedPlugin(t *testing.T) {
+	testslow.Mark(t)
 	t.Parallel()
 	for _, timeout := range []string{callLimit, "1h"} {
 		s := newStage(t, "snail")
@@ -752,6 +753,7 @@ func openTerminal(t *testing.T) (master *os.File, name string) {
 // TestStoppedHost stops a fit, as Ctrl-Z does, for longer than a call of its plugin
 // may take: it goes on when it is woken.
 func TestStoppedHost(t *testing.T) {
+	testslow.Mark(t)
 	t.Parallel()
 	s := newStage(t, "pauses")
 	cmd, _, stderr := s.command(t, t.Context(), s.fit("--exact-activation", "--starts", "3", "--plugin-timeout", "3s")...)

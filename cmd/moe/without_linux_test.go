@@ -9,6 +9,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/gatedlearning/moe/internal/testslow"
 )
 
 // withoutEnv is the environment variable that names the part of the sandbox which a
@@ -64,6 +66,7 @@ func doWithout() {
 // ends with 69, names what is missing and starts nothing; the default goes without, and
 // verify says what that means.
 func TestStrictWithoutAPart(t *testing.T) {
+	testslow.Mark(t)
 	for part, missing := range map[string]string{
 		"landlock":   "no Landlock: it can write files",
 		"seccomp":    "no seccomp filter: it can open connections, and keep memory that is not counted",

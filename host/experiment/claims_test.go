@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/gatedlearning/moe/internal/testslow"
 )
 
 // seed moves the runs of TestClaims, to see how its numbers spread:
@@ -446,6 +448,7 @@ func efficiencyNumbers(within float64) []number {
 // TestClaims holds every figure at quick size against what it must show, and
 // its data, spoiled, against the same: that must be noticed.
 func TestClaims(t *testing.T) {
+	testslow.Mark(t)
 	var ids []string
 	if testing.Short() {
 		ids = []string{"002-B", "002-T1", "002-L3", "001-3"}
