@@ -332,11 +332,9 @@ func TestForbidden(t *testing.T) {
 	}
 }
 
-// importsByPackage reads the imports of every package's files, tests and mains
-// of plugins apart.
-func importsByPackage(t *testing.T) map[string][]string {
+// eachSource calls do for every file of Go of the module, without tests, by its path with slashes.
+func eachSource(t *testing.T, do func(file string) error) {
 	t.Helper()
-	packages := make(map[string][]string)
 	err := filepath.WalkDir(".", func(file string, e fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -348,6 +346,19 @@ func importsByPackage(t *testing.T) map[string][]string {
 		if !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go") {
 			return nil
 		}
+		return do(file)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// importsByPackage reads the imports of every package's files, tests and mains
+// of plugins apart.
+func importsByPackage(t *testing.T) map[string][]string {
+	t.Helper()
+	packages := make(map[string][]string)
+	eachSource(t, func(file string) error {
 		dir := path.Dir(file)
 		if strings.HasPrefix(path.Base(dir), "moe-plugin-") {
 			return nil
@@ -368,9 +379,6 @@ func importsByPackage(t *testing.T) map[string][]string {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	for dir, list := range packages {
 		slices.Sort(list)
 		packages[dir] = slices.Compact(list)
@@ -426,15 +434,8 @@ func TestAcyclic(t *testing.T) {
 func TestMethodsStandTogether(t *testing.T) {
 	const most = 3
 	files := map[string]map[string]bool{} // by package and type
-	err := filepath.WalkDir(".", func(file string, e fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		file = filepath.ToSlash(file)
-		if e.IsDir() && (notOurs(e.Name()) || isModule(file)) {
-			return fs.SkipDir
-		}
-		if !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go") || strings.HasSuffix(file, ".pb.go") {
+	eachSource(t, func(file string) error {
+		if strings.HasSuffix(file, ".pb.go") {
 			return nil
 		}
 		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
@@ -454,9 +455,6 @@ func TestMethodsStandTogether(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		if in := slices.Sorted(maps.Keys(files[name])); len(in) > most {
 			t.Errorf("%s has methods in %d files: %s", name, len(in), strings.Join(in, ", "))
@@ -543,24 +541,11 @@ var larger = map[string]int{
 func TestPackageSizes(t *testing.T) {
 	const most = 3000
 	lines := map[string]int{}
-	err := filepath.WalkDir(".", func(file string, e fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		file = filepath.ToSlash(file)
-		if e.IsDir() && (notOurs(e.Name()) || isModule(file)) {
-			return fs.SkipDir
-		}
-		if !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go") {
-			return nil
-		}
+	eachSource(t, func(file string) error {
 		text, err := os.ReadFile(file)
 		lines[path.Dir(file)] += strings.Count(string(text), "\n")
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	for _, p := range slices.Sorted(maps.Keys(lines)) {
 		ceiling, listed := larger[p]
 		switch n := lines[p]; {

@@ -4,9 +4,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"io/fs"
 	"path"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -29,17 +27,7 @@ func TestStreams(t *testing.T) {
 	makers := map[string][]string{"internal/stream": {"New", "NewPCG"}, "internal/spotcheck": {"New", "NewChaCha8"}, "internal/pluginproc": {"Uint32"}, "internal/wasm": {"NewChaCha8"},
 		"host/search/searchtest": {"New", "NewPCG"}, "host/shard/shardtest": {"New", "NewPCG"}} // data of tests
 	used := map[string][]string{}
-	err := filepath.WalkDir(".", func(file string, e fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		file = filepath.ToSlash(file)
-		if e.IsDir() && (notOurs(e.Name()) || isModule(file)) {
-			return fs.SkipDir
-		}
-		if !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go") {
-			return nil
-		}
+	eachSource(t, func(file string) error {
 		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
 		if err != nil {
 			return err
@@ -60,9 +48,6 @@ func TestStreams(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	for _, e := range stream.Table() {
 		want := drawers[e.Name]
 		if want == nil && len(used[e.Name]) == 1 {
