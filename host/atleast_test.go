@@ -14,6 +14,7 @@ import (
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/internal/testslow"
 )
 
 // tableWith is a table of one feature, 0, 1, 2, …, with columns of roles.
@@ -202,6 +203,7 @@ func leastSquares(t *testing.T, data *model.Data) float64 {
 // TestAtLeastOne: where one expert is right the bound is above it at most at its level: in no more than 12 of 100 tables,
 // which 5 % exceed in one of 1,500 tests. In half of the tables the rows are counts of a few different ones.
 func TestAtLeastOne(t *testing.T) {
+	testslow.Mark(t)
 	above := 0
 	for seed := range uint64(100) {
 		rng := rand.New(rand.NewPCG(seed, 3434))
@@ -249,6 +251,7 @@ func TestAtLeastOne(t *testing.T) {
 // TestAtLeastOfFewLevels: a column that varies in two rows alone has one in each half, and one of a single row leaves no bound,
 // with the reason, in a fit that is made.
 func TestAtLeastOfFewLevels(t *testing.T) {
+	testslow.Mark(t)
 	for _, rows := range []int{2, 1} {
 		rng := rand.New(rand.NewPCG(3, 34))
 		x, y := mat.NewDense(120, 2, nil), make([]float64, 120)

@@ -141,6 +141,7 @@ func covered(estimates []float64, errors [][]float64, truth []float64) float64 {
 // standard error of a share is below 0.0036: by chance alone 2 points are missed
 // in fewer than one run in ten million.
 func TestPredictionIntervalsCover(t *testing.T) {
+	testslow.Mark(t)
 	for _, c := range coverageCells {
 		act, src, _ := c.draw(t, 1)
 		m, err := Fit(t.Context(), act, src, Config{K: c.k})

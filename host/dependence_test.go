@@ -13,6 +13,7 @@ import (
 	"github.com/gatedlearning/moe/host/metric"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/sample"
+	"github.com/gatedlearning/moe/internal/testslow"
 	"github.com/gatedlearning/moe/plugins/identity"
 	tanhplugin "github.com/gatedlearning/moe/plugins/tanh"
 	"github.com/gatedlearning/moe/sdk"
@@ -30,6 +31,7 @@ var hacSets = flag.Int("hacsets", 12, "data sets of the study of standard errors
 //
 //	go test ./host -run TestShortSeries -hacsets 200 -v
 func TestShortSeries(t *testing.T) {
+	testslow.Mark(t)
 	truth := model.NewParams(2, 2)
 	copy(truth.Regressors, []float64{1, 0, -0.6, 0.8})
 	copy(truth.Gating, []float64{0, 2})
@@ -114,6 +116,7 @@ func (d *dependence) add(m *fitted.Model, truth *model.Params) {
 // independent rows are too small, and those with the long-run covariance are about right;
 // along a trajectory of a gated recurrence, whose noise is new in every row, both are.
 func TestDependentRows(t *testing.T) {
+	testslow.Mark(t)
 	fit := func(act sdk.Activation, src dataset.Source, cfg Config) *fitted.Model {
 		t.Helper()
 		cfg.Errors = []ErrorKind{Dependent}

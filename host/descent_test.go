@@ -11,6 +11,7 @@ import (
 
 	"github.com/gatedlearning/moe/host/descent"
 	"github.com/gatedlearning/moe/host/search"
+	"github.com/gatedlearning/moe/internal/testslow"
 
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
@@ -165,6 +166,7 @@ func scaledRows(data *model.Data, unitX, unitY float64) dataset.Source {
 // bounds and recovers regressors and gate. Over 10 other seeds the largest E_reg
 // was 0.0024 for the identity and 0.0019 for the sigmoid.
 func TestL4(t *testing.T) {
+	testslow.Mark(t)
 	for _, g := range []sdk.Family{identity.Family, sigmoid.Family} {
 		m := fitted4(t, paperCell(g, 100_000), 3, Config{Method: L4{}})
 		d := m.Fit.Descent

@@ -128,6 +128,7 @@ func TestOffsets(t *testing.T) {
 // those of NMES1988 by glm, MASS::glm.nb, and the best of flexmix. What flexmix prints is a lower bound: its EM ends before the
 // maximum, and of two Poisson laws it is the best of 28 starts.
 func TestPublishedNumbers(t *testing.T) {
+	testslow.Mark(t)
 	act := activation(exp.Family, nil)
 	both := BothIntercepts
 	patent := func(t *testing.T) dataset.Source {

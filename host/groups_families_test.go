@@ -28,6 +28,7 @@ func bernoulliLog(y, mean float64, _ []float64) float64 {
 // TestGroupsUnderFamilies: of rows in groups under other densities than the normal one the log-likelihood is what it is
 // written out, the fit is at its maximum, and the covariance the inverse of its second differences.
 func TestGroupsUnderFamilies(t *testing.T) {
+	testslow.Mark(t)
 	bernoulli := densityCase{"binomial", activation(sigmoid.Family, nil), 0, nil, nil, bernoulliLog}
 	for _, c := range []densityCase{densityCases["poisson"], bernoulli, densityCases["negative-binomial"],
 		densityCases["gamma"], densityCases["student-t"]} {

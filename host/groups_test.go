@@ -17,6 +17,7 @@ import (
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/metric"
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/internal/testslow"
 	"github.com/gatedlearning/moe/plugins/identity"
 )
 
@@ -52,6 +53,7 @@ func flexmixRows(s, k int) *dataset.Table {
 // TestGroupsReachFlexmix: of rows in groups the default fit ends at least where the best of 20 runs of flexmix does,
 // less .02; BIC counts groups, and the file has their posteriors.
 func TestGroupsReachFlexmix(t *testing.T) {
+	testslow.Mark(t)
 	for i, want := range ofFlexmix {
 		s, k := i+1, 2
 		if s > 5 {
@@ -81,6 +83,7 @@ func TestGroupsReachFlexmix(t *testing.T) {
 
 // TestGroupsOfOneRow: groups of one row each are the fit without groups, which is said.
 func TestGroupsOfOneRow(t *testing.T) {
+	testslow.Mark(t)
 	truth := model.NewParams(2, 2)
 	copy(truth.Regressors, []float64{1, 0.5, -1, 0.5})
 	truth.Sigma[0] = 0.3

@@ -21,6 +21,7 @@ import (
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/sample"
+	"github.com/gatedlearning/moe/internal/testslow"
 	"github.com/gatedlearning/moe/plugins/identity"
 	"github.com/gatedlearning/moe/plugins/relu"
 	"github.com/gatedlearning/moe/sdk"
@@ -171,6 +172,7 @@ func (c clustered) ereg(t *testing.T, seed uint64, method Method, inputs Inputs)
 // made with the score of the clusters' mixture is at them once the gate is taken off. Of five other data sets the least
 // E_reg was .358, and with the mixture the largest .0086.
 func TestInputsMixture(t *testing.T) {
+	testslow.Mark(t)
 	c := clustered{relu.Family, 2, 5, 20_000, corner}
 	for seed := range uint64(3) {
 		gaussian := c.fit(t, 1+seed, Spectral{}, GaussianInputs).Truth.EReg

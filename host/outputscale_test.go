@@ -259,6 +259,7 @@ func TestOutputScaleIsRecovered(t *testing.T) {
 // TestOutputScaleOfUnits: the fit of 1000 − 20·y is that of y in other units: the same
 // regressors, turned where g is mirrored, and the likelihood less n·log 20.
 func TestOutputScaleOfUnits(t *testing.T) {
+	testslow.Mark(t)
 	table, cfg := dnase(t)
 	cfg.K, cfg.Output = 2, SharedScale
 	data, err := dataset.Load(t.Context(), table.Source)

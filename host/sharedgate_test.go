@@ -22,6 +22,7 @@ import (
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/predict"
 	"github.com/gatedlearning/moe/host/sample"
+	"github.com/gatedlearning/moe/internal/testslow"
 	"github.com/gatedlearning/moe/plugins/identity"
 	"github.com/gatedlearning/moe/plugins/relu"
 	tanhplugin "github.com/gatedlearning/moe/plugins/tanh"
@@ -290,6 +291,7 @@ var sharedGateSeeds = flag.Int("sharedgate", 4, "data sets of every cell of Test
 //
 //	go test ./host -run TestSharedGateCoverage -sharedgate 20 -v
 func TestSharedGateCoverage(t *testing.T) {
+	testslow.Mark(t)
 	held, of := map[string]int{}, map[string]int{}
 	count := func(what string, lower, v, upper float64) {
 		of[what]++

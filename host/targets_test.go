@@ -15,6 +15,7 @@ import (
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/internal/testslow"
 	"github.com/gatedlearning/moe/plugins/identity"
 	"github.com/gatedlearning/moe/plugins/relu"
 )
@@ -126,6 +127,7 @@ func jsonOf(t *testing.T, m *fitted.Model) string {
 // TestFitTargetsResumes: from a checkpoint of the second of two targets the fit goes on
 // to the same bytes; one of other data, or of other targets, is refused.
 func TestFitTargetsResumes(t *testing.T) {
+	testslow.Mark(t)
 	truths := []*model.Params{apart(2, 4, 0.1, 1), apart(2, 4, 0.1, 2)}
 	x, y := severalTargets(truths, 400, mat.NewDense(2, 2, []float64{0.1, 0, 0, 0.1}), false, 4)
 	act := activation(relu.Family, nil)

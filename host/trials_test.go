@@ -13,6 +13,7 @@ import (
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/predict"
 	"github.com/gatedlearning/moe/host/sample"
+	"github.com/gatedlearning/moe/internal/testslow"
 	"github.com/gatedlearning/moe/plugins/probit"
 	"github.com/gatedlearning/moe/plugins/sigmoid"
 )
@@ -22,6 +23,7 @@ import (
 // comes with R, and of flexmix's tribolium. Of esoph the search finds a better one, in which a gate and an expert separate
 // rows; flexmix's is where EM from eight starts ends.
 func TestTrialsByR(t *testing.T) {
+	testslow.Mark(t)
 	act := activation(sigmoid.Family, nil)
 	for name, c := range map[string]struct {
 		table, formula, trials string
