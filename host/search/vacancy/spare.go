@@ -240,15 +240,19 @@ func placeSpares(ctx context.Context, t *search.Task, best *search.Candidate, m 
 		}
 		gained := false
 		for at, i := range which {
-			s := &sparing{task: t, rows: rows, best: best, number: (before*spareSweeps+sweep)*p.Shape.K +
-				at, of: map[*joiner]*search.Candidate{}}
-			if gained, err = s.place(ctx, i, false); err != nil {
+			number := (before*spareSweeps+sweep)*p.Shape.K + at
+			others := leaveOut(best.Params, i)
+			adapted, err := adapt(ctx, p, rows, others)
+			if err != nil {
 				return nil, err
 			}
-			if !gained && s.survey.Conclusive(leastJoiners) && s.survey.Met > 0 {
-				held := &sparing{task: t, rows: rows, best: best, number: s.number + heldNumbers,
-					of: map[*joiner]*search.Candidate{}}
-				if gained, err = held.place(ctx, i, true); err != nil {
+			s := newSparing(t, rows, best, number)
+			if gained, err = s.place(ctx, adapted); err != nil {
+				return nil, err
+			}
+			if !gained && s.survey.Conclusive(leastJoiners) {
+				held := newSparing(t, rows, best, number+heldNumbers)
+				if gained, err = held.place(ctx, others); err != nil {
 					return nil, err
 				}
 			}
@@ -288,20 +292,26 @@ type group struct {
 	to   *search.Candidate
 }
 
-// place looks for a better place of expert i of the best, and says whether it has found one. The others have adapted to
-// its absence, or are held as they are: what one way never meets the other may.
-func (s *sparing) place(ctx context.Context, i int, held bool) (gained bool, err error) {
-	p := s.task.Problem
-	others, free := leaveOut(s.best.Params, i), p.With(p.Shape.K-1).Shape.Free()
-	if !held {
-		l := loss.NewLikelihood(s.rows.Data, p.G, others, free, p.Threads)
-		l.PenaliseGate(search.ScreenRidge)
-		run, err := search.Climb(ctx, l, l.Theta(others), nil)
-		if err != nil {
-			return false, err
-		}
-		others = l.Params(run.X)
+func newSparing(t *search.Task, rows *partition.Table, best *search.Candidate, number int) *sparing {
+	return &sparing{task: t, rows: rows, best: best, number: number, of: map[*joiner]*search.Candidate{}}
+}
+
+// adapt returns the others where they have adapted to the absence of the expert that was left out.
+func adapt(ctx context.Context, p *problem.Problem, rows *partition.Table,
+	others *model.Params) (*model.Params, error) {
+	l := loss.NewLikelihood(rows.Data, p.G, others, p.With(p.Shape.K-1).Shape.Free(), p.Threads)
+	l.PenaliseGate(search.ScreenRidge)
+	run, err := search.Climb(ctx, l, l.Theta(others), nil)
+	if err != nil {
+		return nil, err
 	}
+	return l.Params(run.X), nil
+}
+
+// place looks for a better place of the expert that joins the others, and says whether it has found one. They have
+// adapted to its absence, or are held as they are in the best: what one way never meets the other may.
+func (s *sparing) place(ctx context.Context, others *model.Params) (gained bool, err error) {
+	p := s.task.Problem
 	if s.vacancy, err = newVacancy(ctx, p, s.rows, others); err != nil {
 		return false, err
 	}
