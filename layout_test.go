@@ -98,7 +98,7 @@ var imports = map[string][]string{
 	"host/explore": {"host/model", "host/dataset"},
 	"host/sample":  {"host/model", "host/mixture", "host/dataset", "internal/memory", "internal/numeric", "internal/stream", gonum},
 	"host/terms":   {"host/model", "host/scaling", "host/dataset", "internal/numeric"},
-	"host/loss":    {"internal/kernel", "solver", "host/model", "host/mixture", "host/tensor", "internal/numeric", gonum},
+	"host/loss":    {"internal/kernel", "host/model", "host/mixture", "internal/numeric", gonum},
 	"host/infer":   {"host/model", "host/mixture", "host/loss", "internal/numeric", gonum},
 	"host/native":  {"sdk", "host/model", "internal/kernel", "internal/numeric", gonum},
 	"host/fitted":  {"sdk", "expression", "table", "internal/claims", "host/model", "host/mixture", "host/dataset", "host/infer", "host/metric", "host/native", "host/scaling", "host/terms", "internal/atomicfile", "internal/numeric", "internal/strictjson", "internal/textfile", gonum},
@@ -106,8 +106,11 @@ var imports = map[string][]string{
 	"host/export":  {"expression", "table", "host/model", "host/mixture", "host/dataset", "host/fitted", "host/native", "host/scaling", "host/terms", protobuf},
 	"host/figures": {"solver", "host/experiment", "internal/shown", gonum, gonumPlot},
 	"host/problem": {"sdk", "internal/claims", "internal/kernel", "internal/memory", "host/model", "host/mixture", "host/dataset", "host/explore", "host/tensor", "host/loss", "host/native", gonum},
-	"host/moment":  {"sdk", "solver", "host/gaussians", "host/mixture", "host/model", "host/optim", "host/tensor", "host/loss", "host/problem", "internal/numeric", "internal/stream", gonum},
+	"host/moment":  {"sdk", "solver", "host/gaussians", "host/mixture", "host/model", "host/optim", "host/tensor", "host/problem", "internal/numeric", "internal/stream", gonum},
 	"host/search":  {"internal/kernel", "host/model", "host/mixture", "host/optim", "host/metric", "host/dataset", "host/loss", "host/infer", "host/infer/specification", "host/problem", "host/moment", "host/search/arrange", "host/search/partition", "host/search/separation", "internal/numeric", "internal/stream", gonum},
+
+	// Losses that are descended by mini-batches.
+	"host/loss/minibatch": {"internal/kernel", "solver", "host/model", "host/mixture", gonum},
 
 	// What is asked of a fitted mixture beside how sure its parameters are.
 	"host/infer/gain":          {"host/model", "host/mixture", "host/loss", gonum},
@@ -142,7 +145,7 @@ var imports = map[string][]string{
 	// What tests of the search and its steps are made of.
 	"host/search/searchtest": {"sdk", "host/dataset", "host/loss", "host/model", "host/moment", "host/problem", "host/sample", "plugins/identity", gonum},
 
-	"host/descent": {"host/model", "host/optim", "host/metric", "host/loss", "host/problem", "host/moment", "host/search", "internal/stream", gonum},
+	"host/descent": {"host/model", "host/optim", "host/metric", "host/loss", "host/loss/minibatch", "host/problem", "host/moment", "host/search", "internal/stream", gonum},
 	"host": {"sdk", "internal/claims", "internal/envelope", "internal/numeric", "host/explore", "host/model", "host/optim", "host/metric", "host/dataset", "host/loss", "host/infer", "host/infer/gain", "host/infer/specification",
 		"host/problem", "host/mixture", "host/moment", "host/search", "host/search/penalty", "host/search/separation", "host/search/steps", "host/search/vacancy", "host/descent", "host/fitted", "host/predict", "host/recheck", "host/shard", "host/shard/newton", "host/terms", "internal/stream", gonum},
 	"host/network": {"sdk", "sdk/gauss", "solver/properties", "internal/numeric", "host/model", "host/optim", "host/tensor", "host/metric", "host/dataset", "host/infer", "host/infer/specification", "host/problem", "host/recheck", "internal/stream", gonum},
@@ -151,7 +154,7 @@ var imports = map[string][]string{
 		"plugins/exp", "plugins/identity", "plugins/leakyrelu", "plugins/probit", "plugins/relu", "plugins/sigmoid", "plugins/softplus", "plugins/tanh", "golang.org/x/sys"},
 
 	"host/experiment": {"sdk", "sdk/gauss", "solver", "solver/properties", "host/network", "host/diverse", "host/model", "host/mixture", "host/problem", "host/moment", "host/search", "host/search/steps", "host/optim", "host/metric", "host/tensor",
-		"host/dataset", "host/sample", "host/loss", "host/fitted", "host/catalog", "host/gru", "host/gru/states", "host/infer/gain", "examples", "internal/atomicfile", "internal/stream", gonum},
+		"host/dataset", "host/sample", "host/loss", "host/loss/minibatch", "host/fitted", "host/catalog", "host/gru", "host/gru/states", "host/infer/gain", "examples", "internal/atomicfile", "internal/stream", gonum},
 
 	// A fit is described, for the command and for other programs.
 	"host/spec": {"sdk", "host", "host/dataset", "host/descent", "host/fitted", "host/model", "host/optim", "host/scaling", "host/shard", "host/terms", "internal/strictjson", "internal/suggest"},
@@ -531,7 +534,7 @@ var larger = map[string]int{
 	"cmd/moe": 0, "host/dataset": 0, "host/experiment": 0,
 
 	"host":        6900, // the steps of a fit, which no others use: a small file for each method and each kind of answer
-	"host/loss":   6800, // one likelihood: the passes share its rows and its layout of θ
+	"host/loss":   6200, // one likelihood: the passes share its rows and its layout of θ
 	"host/search": 4400, // one search over candidates: what it is handed is below it already
 	"host/fitted": 3950, // one file: the parts of a model are checked against each other
 

@@ -12,7 +12,7 @@ import (
 )
 
 // named finds what a page says of the code: `solver.Transform.Q4`,
-// `host/loss.L4`, `sdk.TestSteinIdentities`.
+// `host/tensor.L4`, `sdk.TestSteinIdentities`.
 var named = regexp.MustCompile("`([a-z0-9/-]+)\\.([A-Za-z]\\w*)(?:\\.(\\w+))?(?:\\(\\))?`")
 
 // TestNamesOnPages: every function, type, method, field, constant and test that a

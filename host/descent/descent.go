@@ -15,7 +15,7 @@ import (
 
 	"gonum.org/v1/gonum/floats"
 
-	"github.com/gatedlearning/moe/host/loss"
+	"github.com/gatedlearning/moe/host/loss/minibatch"
 	"github.com/gatedlearning/moe/host/metric"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/optim"
@@ -97,14 +97,14 @@ type minimiser func(context.Context, optim.Stochastic, []float64, optim.Stochast
 
 // descend takes the steps of how on l from x0 over the mini-batches of rows, each of which project, if it is
 // not nil, brings within bounds. It calls epoch after every epoch.
-func descend(ctx context.Context, how MiniBatches, minimise minimiser, l loss.OnData, rows model.Rows, x0 []float64,
+func descend(ctx context.Context, how MiniBatches, minimise minimiser, l minibatch.Loss, rows model.Rows, x0 []float64,
 	rng *rand.Rand, bound float64, project func(x []float64), epoch func()) (*track, error) {
-	batches := loss.NewEpochs(rows, how.Batch, rng)
+	batches := minibatch.NewEpochs(rows, how.Batch, rng)
 	perEpoch := batches.Steps()
 	t := &track{steps: how.Epochs * perEpoch}
 	every := max(1, t.steps/records)
 	var err error
-	t.Result, err = minimise(ctx, loss.Batched{Loss: l, Batches: batches}, x0, optim.StochasticSettings{
+	t.Result, err = minimise(ctx, minibatch.Batched{Loss: l, Batches: batches}, x0, optim.StochasticSettings{
 		Steps: t.steps, StepSize: how.StepSize, Schedule: how.Schedule, Bound: bound, Project: project, Every: 1,
 		Watch: func(step int, x []float64) bool {
 			if step%every == 0 {

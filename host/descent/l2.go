@@ -11,6 +11,7 @@ import (
 	"gonum.org/v1/gonum/floats"
 
 	"github.com/gatedlearning/moe/host/loss"
+	"github.com/gatedlearning/moe/host/loss/minibatch"
 	"github.com/gatedlearning/moe/host/metric"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/moment"
@@ -144,7 +145,7 @@ func (l L2) descend(ctx context.Context, p *problem.Problem, e *moment.Evidence,
 	if err != nil {
 		return "", err
 	}
-	whole := &loss.Whole{Loss: loss2, Rows: p.Rows}
+	whole := &minibatch.Whole{Loss: loss2, Rows: p.Rows}
 	if early, err = t.endedEarly(ctx, whole, loss2.params); err != nil {
 		return "", err
 	}
@@ -211,14 +212,14 @@ func l2Notes(all []*search.Candidate, k int, early string) (notes []string) {
 // g is homogeneous it is the ℓ2 of a target divided by norm, so that one step
 // size suits targets in any unit.
 type unitL2 struct {
-	*loss.L2
+	*minibatch.L2
 	norm       float64
 	regressors int // numbers in A
 	raw        []float64
 }
 
 func newUnitL2(k, d int, act model.Activation, norm float64) *unitL2 {
-	l := loss.NewL2(k, d, act)
+	l := minibatch.NewL2(k, d, act)
 	return &unitL2{L2: l, norm: norm, regressors: k * d, raw: make([]float64, l.Dim())}
 }
 
@@ -236,7 +237,7 @@ func (l *unitL2) theta(p *model.Params) []float64 {
 	return theta
 }
 
-// GradOn implements loss.OnData.
+// GradOn implements minibatch.Loss.
 func (l *unitL2) GradOn(ctx context.Context, dst, theta []float64, rows model.Rows) (float64, error) {
 	copy(l.raw, theta)
 	floats.Scale(l.norm, l.raw[:l.regressors])

@@ -13,6 +13,7 @@ import (
 
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/loss"
+	"github.com/gatedlearning/moe/host/loss/minibatch"
 	"github.com/gatedlearning/moe/host/metric"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/moment"
@@ -95,7 +96,7 @@ func TestUnitL2(t *testing.T) {
 			t.Fatalf("θ is now %v, error %v", theta, err)
 		}
 		if family.Name != sigmoid.Family.Name {
-			u, err := loss.NewL2(k, d, p.G).GradOn(t.Context(), want, theta, rows)
+			u, err := minibatch.NewL2(k, d, p.G).GradOn(t.Context(), want, theta, rows)
 			if err != nil || math.Abs(u-v) > 1e-12*u || !floats.EqualApprox(got, want, 1e-12) {
 				t.Errorf("%s: value %v, in units of the norm %v; gradient %v and %v, error %v", family.Name, u, v, want, got, err)
 			}
@@ -172,7 +173,7 @@ func TestL2Fit(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, c := range all {
-		whole := loss.NewL2(2, 5, p.G)
+		whole := minibatch.NewL2(2, 5, p.G)
 		v, err := whole.GradOn(t.Context(), make([]float64, whole.Dim()), slices.Concat(c.Params.Regressors, c.Params.Gating), p.Rows)
 		if err != nil || math.Abs(v-*c.Loss) > 1e-12 || c.Rows != 3000 {
 			t.Errorf("candidate %d has a loss of %v, its parameters %v, error %v", i, *c.Loss, v, err)

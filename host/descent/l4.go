@@ -10,7 +10,7 @@ import (
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 
-	"github.com/gatedlearning/moe/host/loss"
+	"github.com/gatedlearning/moe/host/loss/minibatch"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/moment"
 	"github.com/gatedlearning/moe/host/optim"
@@ -133,7 +133,7 @@ func (l L4) Fit(ctx context.Context, p *problem.Problem, e *moment.Evidence, sho
 	if err != nil {
 		return nil, err
 	}
-	objective := loss.NewOnlineL4(k, d, e.Outputs(), l.Mu, l.Lambda, *l.Ridge)
+	objective := minibatch.NewL4(k, d, e.Outputs(), l.Mu, l.Lambda, *l.Ridge)
 	objective.UnitNorm = l.Penalty == UnitNorm
 	rng := stream.New(p.Seed, stream.Descent, 0)
 	t, err := descend(ctx, how, optim.SGD, objective, rows, l.start(p, e, rng), rng, l4Bound, nil,
@@ -142,7 +142,7 @@ func (l L4) Fit(ctx context.Context, p *problem.Problem, e *moment.Evidence, sho
 		return nil, err
 	}
 	read := func(a []float64) *moment.Estimate { return moment.FromL4(a, k, p.Inputs.Whiten) }
-	whole := &loss.Whole{Loss: objective, Rows: rows}
+	whole := &minibatch.Whole{Loss: objective, Rows: rows}
 	early, err := t.endedEarly(ctx, whole, func(x []float64) *model.Params { return read(x).Params })
 	if err != nil {
 		return nil, err

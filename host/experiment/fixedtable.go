@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/gatedlearning/moe/host/loss"
+	"github.com/gatedlearning/moe/host/loss/minibatch"
 )
 
 // fixedTable is mini-batch SGD on L4 over and over the same rows.
@@ -51,13 +51,13 @@ func fixedSeries(n int, lambda float64) string {
 func fixedUnit(n int, how descent, run int) unit {
 	key := fmt.Sprintf("fixed table n %d %+v run %d", n, how, run)
 	return paper("identity", 2).unit(key, max(n, 1), func(ctx context.Context, st *study, out *output) error {
-		var batches loss.Batches = st.sampler.Batches(how.batch)
+		var batches minibatch.Batches = st.sampler.Batches(how.batch)
 		if n > 0 {
 			data, err := st.table(ctx)
 			if err != nil {
 				return err
 			}
-			batches = loss.NewEpochs(data, how.batch, st.rng)
+			batches = minibatch.NewEpochs(data, how.batch, st.rng)
 		}
 		_, curve, err := st.l4(ctx, batches, how)
 		if err != nil {

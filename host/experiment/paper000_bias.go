@@ -10,7 +10,6 @@ import (
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 
-	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/sample"
 	"github.com/gatedlearning/moe/host/tensor"
@@ -301,13 +300,13 @@ func product(h [][5]float64, coordinates []int) float64 {
 // batchL4 is the mean of L4 on mini-batches: L4 of the population, and Lambda/B times the variance of each row's term
 // in T2.
 type batchL4 struct {
-	*loss.L4
-	variance *loss.L4 // of one row
+	*tensor.L4
+	variance *tensor.L4 // of one row
 }
 
 func (t *mixtureTensors) loss(k int, how descent) batchL4 {
-	return batchL4{loss.NewL4(k, t.t2, t.t4, how.mu, how.lambda, how.ridge),
-		loss.NewL4(1, t.t2, t.variance, -how.lambda/float64(how.batch), 0, 0)}
+	return batchL4{tensor.NewL4(k, t.t2, t.t4, how.mu, how.lambda, how.ridge),
+		tensor.NewL4(1, t.t2, t.variance, -how.lambda/float64(how.batch), 0, 0)}
 }
 
 // Value implements [optim.Objective].

@@ -6,10 +6,10 @@ import (
 
 	"gonum.org/v1/gonum/floats"
 
-	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/sample"
+	"github.com/gatedlearning/moe/host/tensor"
 )
 
 // TestMixtureTensors holds the computed tensors against the means over 300 000 rows of what they are means of, at
@@ -28,7 +28,7 @@ func TestMixtureTensors(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		of := func(l *loss.L4, a []float64) float64 { v, _ := l.Value(t.Context(), a); return v }
+		of := func(l *tensor.L4, a []float64) float64 { v, _ := l.Value(t.Context(), a); return v }
 		m2, m4 := 0.0, 0.0
 		for _, b := range data.Blocks {
 			for _, y := range b.Y {
@@ -61,8 +61,8 @@ func TestMixtureTensors(t *testing.T) {
 				}
 			}
 			for i, want := range []float64{
-				of(loss.NewL4(2, m.t2, m.t4, 0, 0, 0), a) / 2,
-				of(loss.NewL4(1, m.t2, m.variance, -1, 0, 0), a[:10]) + t2*t2,
+				of(tensor.NewL4(2, m.t2, m.t4, 0, 0, 0), a) / 2,
+				of(tensor.NewL4(1, m.t2, m.variance, -1, 0, 0), a[:10]) + t2*t2,
 			} {
 				if off := math.Abs(sum[i] - want); off > 5*math.Sqrt((squares[i]-sum[i]*sum[i])/rows) {
 					t.Errorf("‖μ‖ = %g, p = %g: mean %d over the rows is %g, computed %g", c.norm, c.p, i, sum[i], want)

@@ -10,7 +10,7 @@ import (
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 
-	"github.com/gatedlearning/moe/host/loss"
+	"github.com/gatedlearning/moe/host/loss/minibatch"
 	"github.com/gatedlearning/moe/host/model"
 )
 
@@ -103,7 +103,7 @@ func intoBall(st *study, w []float64) {
 // gateGradient is G(W,A) over a table, for the regressors of p.
 func gateGradient(ctx context.Context, st *study, data *model.Data, p *model.Params, w []float64) ([]float64, error) {
 	g := make([]float64, st.d)
-	_, err := loss.NewGateOn(st.act, p).GradOn(ctx, g, w, data)
+	_, err := minibatch.NewGate(st.act, p).GradOn(ctx, g, w, data)
 	return g, err
 }
 

@@ -8,7 +8,7 @@ import (
 
 	"gonum.org/v1/gonum/floats"
 
-	"github.com/gatedlearning/moe/host/loss"
+	"github.com/gatedlearning/moe/host/loss/minibatch"
 )
 
 // deviation is Lemma 4: how far a step on n rows is from one on the population.
@@ -58,7 +58,7 @@ func deviationUnit(s setting, rows, draws int) unit {
 			p, w := st.truth.Clone(), st.unitRows(1)
 			floats.Scale(math.Pow(st.rng.Float64(), 1/float64(s.d)), w)
 			floats.AddScaled(p.Regressors, 0.3, st.unitRows(s.k))
-			l := loss.NewGateOn(st.act, p)
+			l := minibatch.NewGate(st.act, p)
 			whole, g := make([]float64, s.d), make([]float64, s.d)
 			if _, err := l.GradOn(ctx, whole, w, data); err != nil {
 				return nil, err

@@ -12,7 +12,6 @@ import (
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 
-	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/tensor"
 	"github.com/gatedlearning/moe/internal/stream"
@@ -122,9 +121,9 @@ func newLandscapeMix(rows *mat.Dense) landscapeMix {
 	return m
 }
 
-func (m landscapeMix) loss() *loss.L4 {
+func (m landscapeMix) loss() *tensor.L4 {
 	t2, t4 := tensor.Population(m.p, m.regressors)
-	return loss.NewL4(len(m.p), t2, t4, m.mu, m.lambda, m.ridge)
+	return tensor.NewL4(len(m.p), t2, t4, m.mu, m.lambda, m.ridge)
 }
 
 func (m landscapeMix) run(ctx context.Context, run int, seed uint64) (*output, error) {
@@ -158,7 +157,7 @@ func (m landscapeMix) run(ctx context.Context, run int, seed uint64) (*output, e
 		minima.add(height, float64(down))
 		least.add(start, lowest)
 		a := mat.NewDense(k, k, best.X)
-		rows, err := loss.PseudoInverseRows(mat.DenseCopyOf(a))
+		rows, err := tensor.PseudoInverseRows(mat.DenseCopyOf(a))
 		if err != nil {
 			return nil, err
 		}
@@ -262,7 +261,7 @@ func landscapeTable(o *Outcome) (rows [][]string) {
 func distinct(v []float64) int { return len(slices.Compact(slices.Sorted(slices.Values(v)))) }
 
 // lowest is the least value of L4 over 30 starts of its own.
-func lowest(ctx context.Context, l *loss.L4) (float64, error) {
+func lowest(ctx context.Context, l *tensor.L4) (float64, error) {
 	rng := stream.New(21, stream.Study, 1)
 	value := math.Inf(1)
 	for range 30 {
@@ -302,7 +301,7 @@ func farthest(m *mat.Dense, p []float64, regress *mat.Dense) (far, labels float6
 
 // plateaus are the points of a gradient descent from x at which the gradient is
 // smaller than at its neighbours in time.
-func plateaus(ctx context.Context, l *loss.L4, x []float64) [][]float64 {
+func plateaus(ctx context.Context, l *tensor.L4, x []float64) [][]float64 {
 	x = slices.Clone(x)
 	g := make([]float64, len(x))
 	var out [][]float64
@@ -324,7 +323,7 @@ func plateaus(ctx context.Context, l *loss.L4, x []float64) [][]float64 {
 
 // hessian is the Hessian of L4 by differences of its gradient, which are exact but for
 // rounding: the gradient is cubic.
-func hessian(ctx context.Context, l *loss.L4, x []float64) *mat.SymDense {
+func hessian(ctx context.Context, l *tensor.L4, x []float64) *mat.SymDense {
 	n := len(x)
 	g, x := make([]float64, n), slices.Clone(x)
 	full := mat.NewDense(n, n, nil)
@@ -363,7 +362,7 @@ func eigenpairs(m mat.Symmetric) (values []float64, vectors [][]float64, ok bool
 }
 
 // curvature is the least eigenvalue of the Hessian, and how many are negative.
-func curvature(ctx context.Context, l *loss.L4, x []float64) (least float64, negative int) {
+func curvature(ctx context.Context, l *tensor.L4, x []float64) (least float64, negative int) {
 	var eig mat.EigenSym
 	if !eig.Factorize(hessian(ctx, l, x), false) {
 		return math.NaN(), 0
@@ -374,7 +373,7 @@ func curvature(ctx context.Context, l *loss.L4, x []float64) (least float64, neg
 
 // stationary is Newton's method on the gradient from x: it finds saddles as it
 // finds minima. It reports whether it arrived.
-func stationary(ctx context.Context, l *loss.L4, x []float64) ([]float64, bool) {
+func stationary(ctx context.Context, l *tensor.L4, x []float64) ([]float64, bool) {
 	x = slices.Clone(x)
 	g := make([]float64, len(x))
 	for range 60 {

@@ -10,8 +10,8 @@ import (
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 
-	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/optim"
+	"github.com/gatedlearning/moe/host/tensor"
 	"github.com/gatedlearning/moe/internal/stream"
 )
 
@@ -155,7 +155,7 @@ func (m landscapeMix) slack(ctx context.Context, seed uint64) (float64, error) {
 }
 
 // minimum is the lowest of ten starts' ends.
-func (m landscapeMix) minimum(ctx context.Context, l *loss.L4, seed uint64) ([]float64, error) {
+func (m landscapeMix) minimum(ctx context.Context, l *tensor.L4, seed uint64) ([]float64, error) {
 	rng, best := stream.New(seed, stream.Study, 4), &optim.Result{Value: math.Inf(1)}
 	for range 10 {
 		x := make([]float64, l.Dim())
@@ -179,7 +179,7 @@ func (m landscapeMix) minimum(ctx context.Context, l *loss.L4, seed uint64) ([]f
 // entry is the largest entry of (A†)ᵀ − PΓA*.
 func (m landscapeMix) entry(x []float64) (float64, error) {
 	k := len(m.p)
-	rows, err := loss.PseudoInverseRows(mat.NewDense(k, k, slices.Clone(x)))
+	rows, err := tensor.PseudoInverseRows(mat.NewDense(k, k, slices.Clone(x)))
 	if err != nil {
 		return 0, err
 	}

@@ -6,8 +6,8 @@ import (
 	"math"
 	"strings"
 
-	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/moment"
+	"github.com/gatedlearning/moe/host/tensor"
 	"github.com/gatedlearning/moe/solver"
 )
 
@@ -202,7 +202,7 @@ func quarticUnit(s setting, n, run int) unit {
 		if err != nil {
 			return err
 		}
-		one := loss.NewL4(1, t2, t4, 0.01, 50, 0)
+		one := tensor.NewL4(1, t2, t4, 0.01, 50, 0)
 		u, err := steepest(ctx, st, one, 10)
 		if err != nil {
 			return err

@@ -9,6 +9,7 @@ import (
 	"gonum.org/v1/gonum/floats"
 
 	"github.com/gatedlearning/moe/host/loss"
+	"github.com/gatedlearning/moe/host/loss/minibatch"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/optim"
 )
@@ -57,8 +58,9 @@ func gateErrorUnit(g, over string, run int) unit {
 				}
 				whole.add(x, floats.Distance(best.X, st.truth.Gating, 2))
 				const steps = 30
-				batches := loss.NewEpochs(data, n/steps, st.rng)
-				r, err := optim.SGD(ctx, loss.Batched{Loss: loss.NewGateOn(st.act, st.truth), Batches: batches}, start,
+				batches := minibatch.NewEpochs(data, n/steps, st.rng)
+				gate := minibatch.Batched{Loss: minibatch.NewGate(st.act, st.truth), Batches: batches}
+				r, err := optim.SGD(ctx, gate, start,
 					optim.StochasticSettings{Steps: steps, StepSize: 4, Project: optim.RowBall(s.d, 2)})
 				if err != nil {
 					return nil, err
@@ -114,9 +116,9 @@ func gateErrorOverT(z size) *Figure {
 				func(ctx context.Context, st *study, data *model.Data, out *output) error {
 					t := new(trace)
 					for _, steps := range []int{3, 10, 30, 60, 120, 240} {
-						batches := loss.NewEpochs(data, rows/steps, st.rng)
-						r, err := optim.SGD(ctx, loss.Batched{Loss: loss.NewGateOn(st.act, st.truth), Batches: batches},
-							make([]float64, st.d),
+						batches := minibatch.NewEpochs(data, rows/steps, st.rng)
+						gate := minibatch.Batched{Loss: minibatch.NewGate(st.act, st.truth), Batches: batches}
+						r, err := optim.SGD(ctx, gate, make([]float64, st.d),
 							optim.StochasticSettings{Steps: steps, StepSize: 4, Project: optim.RowBall(st.d, 2)})
 						if err != nil {
 							return err

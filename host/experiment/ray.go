@@ -9,7 +9,6 @@ import (
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 
-	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/tensor"
 )
@@ -46,7 +45,7 @@ func rayRun(ctx context.Context, seed uint64, ns []int) (*output, error) {
 		if err != nil {
 			return nil, err
 		}
-		one := loss.NewL4(1, t2, t4, 0.01, 50, 0)
+		one := tensor.NewL4(1, t2, t4, 0.01, 50, 0)
 		if u, err = steepest(ctx, st, one, 20); err != nil {
 			return nil, err
 		}
@@ -55,7 +54,7 @@ func rayRun(ctx context.Context, seed uint64, ns []int) (*output, error) {
 		}
 	}
 	t2, t4 := tensor.Population([]float64{0.5, 0.5}, mat.NewDense(2, s.d, st.truth.Regressors))
-	return out, addRay(ctx, out, st, loss.NewL4(1, t2, t4, 0.01, 50, 0), u, seriesPopulation)
+	return out, addRay(ctx, out, st, tensor.NewL4(1, t2, t4, 0.01, 50, 0), u, seriesPopulation)
 }
 
 const seriesPopulation = "population"
@@ -92,7 +91,7 @@ func (s *study) tensors(ctx context.Context) (*mat.SymDense, *tensor.Sym4, error
 // leading is the coefficient of t⁴ of L4 along the ray of x, a function of its
 // direction alone.
 type leading struct {
-	l *loss.L4
+	l *tensor.L4
 	u []float64
 }
 
@@ -141,7 +140,7 @@ func (o *leading) Grad(ctx context.Context, dst, x []float64) (float64, error) {
 
 // steepest returns the direction with the least coefficient of t⁴ that descents from
 // so many random ones find.
-func steepest(ctx context.Context, st *study, l *loss.L4, starts int) ([]float64, error) {
+func steepest(ctx context.Context, st *study, l *tensor.L4, starts int) ([]float64, error) {
 	o := &leading{l, make([]float64, st.d)}
 	var best []float64
 	value := math.Inf(1)
@@ -160,7 +159,7 @@ func steepest(ctx context.Context, st *study, l *loss.L4, starts int) ([]float64
 
 // addRay adds the curve of L4 along the ray of the unit vector u, and its row of
 // the table.
-func addRay(ctx context.Context, o *output, st *study, l *loss.L4, u []float64, name string) error {
+func addRay(ctx context.Context, o *output, st *study, l *tensor.L4, u []float64, name string) error {
 	t, x := new(trace), make([]float64, len(u))
 	const rows = 2 // the row of zeros adds λ
 	base := rows * l.Lambda

@@ -11,7 +11,6 @@ import (
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 
-	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/tensor"
 	"github.com/gatedlearning/moe/internal/stream"
@@ -27,9 +26,9 @@ func (c flatCase) series() string { return fmt.Sprintf("k = %d, d = %d", c.k, c.
 // The constants of 001's L4, which the slides do not have.
 const slidesMu, slidesLambda = 0.1, 10.0
 
-// loss is 001's L4 of its population, T4 = 12·Σ a_i⊗a_i⊗a_i⊗a_i with a_i = e_i. The term in λ is that of [loss.L4] with
-// T2 = I.
-func (c flatCase) loss() *loss.L4 {
+// loss is 001's L4 of its population, T4 = 12·Σ a_i⊗a_i⊗a_i⊗a_i with a_i = e_i. The term in λ is that of
+// [tensor.L4] with T2 = I.
+func (c flatCase) loss() *tensor.L4 {
 	one, t4 := mat.NewSymDense(c.d, nil), tensor.NewSym4(c.d)
 	for i := range c.d {
 		one.SetSym(i, i, 1)
@@ -39,7 +38,7 @@ func (c flatCase) loss() *loss.L4 {
 			t4.AddRankOne(12, axis)
 		}
 	}
-	return loss.NewL4(c.k, one, t4, slidesMu, slidesLambda, 0)
+	return tensor.NewL4(c.k, one, t4, slidesMu, slidesLambda, 0)
 }
 
 // flat is the point with the rows t·a_1 … t·a_{k−1} and cos·u + sin·a_k, where t² = λ/(λ − 12μ) and u is a unit vector
@@ -138,7 +137,9 @@ func (c flatCase) run(ctx context.Context, seed uint64) (*output, error) {
 
 // saddles are the stationary points above the minimum that Newton's method finds from 20 random starts, and from where
 // descents from them are slow, and the least value that L-BFGS finds from the same starts.
-func (c flatCase) saddles(ctx context.Context, l *loss.L4, seed uint64) (met [][]float64, minimum float64, err error) {
+func (c flatCase) saddles(
+	ctx context.Context, l *tensor.L4, seed uint64,
+) (met [][]float64, minimum float64, err error) {
 	rng := stream.New(seed, stream.Study, 2)
 	var starts [][]float64
 	minimum = math.Inf(1)
@@ -167,7 +168,7 @@ func (c flatCase) saddles(ctx context.Context, l *loss.L4, seed uint64) (met [][
 }
 
 // bottom is the least eigenvalue of the Hessian with its unit vector.
-func bottom(ctx context.Context, l *loss.L4, x []float64) (float64, []float64) {
+func bottom(ctx context.Context, l *tensor.L4, x []float64) (float64, []float64) {
 	values, vectors, ok := eigenpairs(hessian(ctx, l, x))
 	if !ok {
 		return math.NaN(), nil

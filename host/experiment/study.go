@@ -11,6 +11,7 @@ import (
 	"github.com/gatedlearning/moe/host/catalog"
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/loss"
+	"github.com/gatedlearning/moe/host/loss/minibatch"
 	"github.com/gatedlearning/moe/host/metric"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/moment"
@@ -166,10 +167,10 @@ func (t *trace) last() float64 { return t.y[len(t.y)-1] }
 
 // l4 descends L4 from a random start with unit rows, and returns the
 // regressors with their signs, and the curve of E_reg over steps.
-func (s *study) l4(ctx context.Context, batches loss.Batches, how descent) (*model.Params, *trace, error) {
-	l := loss.NewOnlineL4(s.k, s.d, s.out, how.mu, how.lambda, how.ridge)
+func (s *study) l4(ctx context.Context, batches minibatch.Batches, how descent) (*model.Params, *trace, error) {
+	l := minibatch.NewL4(s.k, s.d, s.out, how.mu, how.lambda, how.ridge)
 	curve := new(trace)
-	r, err := optim.SGD(ctx, loss.Batched{Loss: l, Batches: batches}, s.unitRows(s.k), optim.StochasticSettings{
+	r, err := optim.SGD(ctx, minibatch.Batched{Loss: l, Batches: batches}, s.unitRows(s.k), optim.StochasticSettings{
 		Steps: how.steps, StepSize: how.size, Schedule: how.scheduled(), Every: max(1, how.steps/how.points),
 		Bound: 100,
 		Watch: func(step int, x []float64) bool { curve.add(float64(step), s.ereg(s.regressors(x))); return false },
@@ -193,7 +194,7 @@ func (s *study) regressors(a []float64) *model.Params {
 
 // sign gives regressors the signs that the first moment of fresh rows asks for, or
 // says why it cannot tell.
-func (s *study) sign(ctx context.Context, p *model.Params, batches loss.Batches) (obstacle string, err error) {
+func (s *study) sign(ctx context.Context, p *model.Params, batches minibatch.Batches) (obstacle string, err error) {
 	yx := make([]float64, s.d)
 	for range 16 {
 		data, err := batches.Next(ctx)
@@ -215,12 +216,12 @@ func (s *study) sign(ctx context.Context, p *model.Params, batches loss.Batches)
 
 // gate descends L_log over the gating with the regressors of p, from W = 0, and
 // returns the curve of E_gating over steps.
-func (s *study) gate(ctx context.Context, p *model.Params, batches loss.Batches, how descent) (*trace, error) {
+func (s *study) gate(ctx context.Context, p *model.Params, batches minibatch.Batches, how descent) (*trace, error) {
 	p = p.Clone()
 	clear(p.Gating)
 	p.Sigma[0] = s.sigma
 	curve := new(trace)
-	r, err := optim.SGD(ctx, loss.Batched{Loss: loss.NewGateOn(s.act, p), Batches: batches}, p.Gating,
+	r, err := optim.SGD(ctx, minibatch.Batched{Loss: minibatch.NewGate(s.act, p), Batches: batches}, p.Gating,
 		optim.StochasticSettings{
 			Steps: how.steps, StepSize: how.size, Schedule: how.scheduled(), Every: max(1, how.steps/how.points),
 			Watch: func(step int, w []float64) bool {
@@ -238,15 +239,15 @@ func (s *study) gate(ctx context.Context, p *model.Params, batches loss.Batches,
 
 // l2 descends the squared loss over regressors and gating together from random
 // unit rows, and returns the curves of E_reg and E_gating.
-func (s *study) l2(ctx context.Context, batches loss.Batches,
+func (s *study) l2(ctx context.Context, batches minibatch.Batches,
 	how descent) (p *model.Params, reg, gate *trace, err error) {
-	l := loss.NewL2(s.k, s.d, s.act)
+	l := minibatch.NewL2(s.k, s.d, s.act)
 	minimise := optim.SGD
 	if how.adam {
 		minimise = optim.Adam
 	}
 	reg, gate = new(trace), new(trace)
-	r, err := minimise(ctx, loss.Batched{Loss: l, Batches: batches}, s.unitRows(2*s.k-1), optim.StochasticSettings{
+	r, err := minimise(ctx, minibatch.Batched{Loss: l, Batches: batches}, s.unitRows(2*s.k-1), optim.StochasticSettings{
 		Steps: how.steps, StepSize: how.size, Schedule: how.scheduled(), Every: max(1, how.steps/how.points),
 		Watch: func(step int, x []float64) bool {
 			p := l.Params(x, s.sigma)

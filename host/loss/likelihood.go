@@ -1,3 +1,6 @@
+// Package loss holds the log-likelihood of a mixture, as a value to be minimised with its
+// gradient, EM step and Hessian: over all parameters, over the gate alone (L_log, 002 Eq. 9),
+// and of several targets under one gate.
 package loss
 
 import (

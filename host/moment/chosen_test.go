@@ -12,7 +12,6 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/gatedlearning/moe/host/dataset"
-	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
@@ -41,7 +40,7 @@ func TestBestOfStarts(t *testing.T) {
 		}
 		// Weights of 1e3 too: 1e−6 is of the value, whatever its size.
 		t4.Scale(math.Pow(1e3, float64(seed%3)-1))
-		o := loss.NewUnitL4(k, t4, UnitMu)
+		o := tensor.NewUnitL4(k, t4, UnitMu)
 		var values []float64
 		again := rand.New(rand.NewPCG(seed, 19))
 		for range starts {

@@ -9,7 +9,6 @@ import (
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 
-	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
@@ -108,7 +107,7 @@ func regressors(ctx context.Context, t4 *tensor.Sym4, s *Subspace, mu float64, r
 		r := rows.RawRowView(i)
 		floats.Scale(1/floats.Norm(r, 2), r)
 	}
-	dual, err := loss.PseudoInverseRows(rows)
+	dual, err := tensor.PseudoInverseRows(rows)
 	if err != nil {
 		return nil, fmt.Errorf("L4's minimiser has dependent rows: %w", err)
 	}
@@ -117,13 +116,13 @@ func regressors(ctx context.Context, t4 *tensor.Sym4, s *Subspace, mu float64, r
 
 // reducedL4 scales T̂4/c4 of the subspace in place: it is L4 in the whitened coordinates of the subspace, where T̂2/c2
 // is the identity and T4/c4 = Σ (1/p_m)·v_m⊗v_m⊗v_m⊗v_m with orthonormal v_m.
-func reducedL4(t4 *tensor.Sym4, s *Subspace, mu float64) *loss.L4 {
+func reducedL4(t4 *tensor.Sym4, s *Subspace, mu float64) *tensor.L4 {
 	t4.ScaleModes(s.whitening())
-	return loss.NewUnitL4(len(s.Values), t4, mu)
+	return tensor.NewUnitL4(len(s.Values), t4, mu)
 }
 
 // bestOfStarts minimises the objective from random orthonormal rows.
-func bestOfStarts(ctx context.Context, o *loss.L4, rng *rand.Rand) (best *optim.Result, agreeing int, err error) {
+func bestOfStarts(ctx context.Context, o *tensor.L4, rng *rand.Rand) (best *optim.Result, agreeing int, err error) {
 	var all []*optim.Result
 	for range starts {
 		r, err := optim.LBFGS(ctx, o, RandomOrthonormal(rng, o.K), optim.Settings{Iterations: 500})
@@ -165,7 +164,7 @@ func RandomOrthonormal(rng *rand.Rand, k int) []float64 {
 func FromL4(a []float64, k int, whiten *mat.SymDense) *Estimate {
 	d := len(a) / k
 	rows := mat.NewDense(k, d, append([]float64(nil), a...))
-	if dual, err := loss.PseudoInverseRows(rows); err == nil && numeric.Finite(dual.RawMatrix().Data...) {
+	if dual, err := tensor.PseudoInverseRows(rows); err == nil && numeric.Finite(dual.RawMatrix().Data...) {
 		rows = dual
 	}
 	e := &Estimate{Params: model.NewParams(k, d), Proportions: make([]float64, k)}

@@ -10,7 +10,6 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/gatedlearning/moe/host/dataset"
-	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/sdk"
 	"github.com/gatedlearning/moe/solver"
@@ -332,7 +331,7 @@ func TestFromL4(t *testing.T) {
 	for i := range p {
 		floats.Scale(math.Sqrt(p[i]), scaled.RawRowView(i))
 	}
-	a, err := loss.PseudoInverseRows(scaled)
+	a, err := tensor.PseudoInverseRows(scaled)
 	if err != nil {
 		t.Fatal(err)
 	}

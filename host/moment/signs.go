@@ -7,9 +7,9 @@ import (
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 
-	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/host/tensor"
 	"github.com/gatedlearning/moe/sdk"
 )
 
@@ -36,7 +36,7 @@ func ChooseSigns(p *model.Params, yx []float64, m sdk.Moments) (obstacle string)
 
 // signsOf is [ChooseSigns] of slope·Σ_i p_i s_i a_i.
 func signsOf(p *model.Params, yx []float64, slope float64) (obstacle string) {
-	dual, err := loss.PseudoInverseRows(mat.NewDense(p.K, p.D, append([]float64(nil), p.Regressors...)))
+	dual, err := tensor.PseudoInverseRows(mat.NewDense(p.K, p.D, append([]float64(nil), p.Regressors...)))
 	if err != nil {
 		return "the estimated regressors are linearly dependent"
 	}

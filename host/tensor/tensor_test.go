@@ -6,8 +6,10 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"gonum.org/v1/gonum/floats"
+	"gonum.org/v1/gonum/mat"
+
 	"github.com/gatedlearning/moe/host/dataset"
-	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/sample"
 	"github.com/gatedlearning/moe/host/tensor"
@@ -16,8 +18,6 @@ import (
 	"github.com/gatedlearning/moe/plugins/sigmoid"
 	"github.com/gatedlearning/moe/sdk"
 	"github.com/gatedlearning/moe/solver"
-	"gonum.org/v1/gonum/floats"
-	"gonum.org/v1/gonum/mat"
 )
 
 // problem is a drawn data set with everything that the tensors are made of.
@@ -155,7 +155,7 @@ func TestTheorem5(t *testing.T) {
 		s2.ScaleSym(1/q.C2, s2)
 		s4 := p.t4()
 		s4.Scale(1 / q.C4)
-		got, err := loss.NewL4(k, s2, s4, mu, lambda, ridge).Value(t.Context(), a)
+		got, err := tensor.NewL4(k, s2, s4, mu, lambda, ridge).Value(t.Context(), a)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -183,7 +183,7 @@ func TestTheorem5(t *testing.T) {
 		want += lambda * (norm - 1) * (norm - 1)
 	}
 	p2, p4 := tensor.Population(proportions, truth)
-	got, _ := loss.NewL4(k, p2, p4, mu, lambda, ridge).Value(t.Context(), a)
+	got, _ := tensor.NewL4(k, p2, p4, mu, lambda, ridge).Value(t.Context(), a)
 	if math.Abs(got-want) > 1e-12*math.Abs(want) {
 		t.Errorf("population: L4 = %v, 002 Eq. 8 gives %v", got, want)
 	}
@@ -210,7 +210,7 @@ func TestTensorsAreUnbiased(t *testing.T) {
 				sign := 1 - 2*float64(i)
 				s := []*tensor.Sym4{s4, p4}[i]
 				// Lambda = 0: squares of means are biased by their variance.
-				l4, _ := loss.NewL4(k, m, s, 0.5, 0, 0).Value(t.Context(), a)
+				l4, _ := tensor.NewL4(k, m, s, 0.5, 0, 0).Value(t.Context(), a)
 				for j, x := range []float64{contract2(m, u), contract4(s, u, u), contract4(s, u, v), l4} {
 					if i == 0 {
 						diff[j] = append(diff[j], 0)

@@ -1,10 +1,10 @@
-package loss
+package tensor
 
 import (
 	"context"
+	"errors"
 	"math"
 
-	"github.com/gatedlearning/moe/host/tensor"
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 )
@@ -37,7 +37,7 @@ type L4 struct {
 }
 
 // NewL4 returns the loss of k rows for T2/c2 and T4/c4.
-func NewL4(k int, t2 *mat.SymDense, t4 *tensor.Sym4, mu, lambda, ridge float64) *L4 {
+func NewL4(k int, t2 *mat.SymDense, t4 *Sym4, mu, lambda, ridge float64) *L4 {
 	m := t4.M
 	return &L4{
 		K: k, M: m, Mu: mu, Lambda: lambda, Ridge: ridge, t2: t2, pairs: t4.Pairs(),
@@ -48,7 +48,7 @@ func NewL4(k int, t2 *mat.SymDense, t4 *tensor.Sym4, mu, lambda, ridge float64) 
 
 // NewUnitL4 returns the loss of k rows of unit norm for a T4/c4 in coordinates
 // where T2/c2 is the identity.
-func NewUnitL4(k int, t4 *tensor.Sym4, mu float64) *L4 {
+func NewUnitL4(k int, t4 *Sym4, mu float64) *L4 {
 	l := NewL4(k, nil, t4, mu, 0, 0)
 	l.Unit = true
 	return l
@@ -127,6 +127,8 @@ func (l *L4) quadratic(dst, rows []float64) float64 {
 	}
 	return value
 }
+
+var errRank = errors.New("tensor: the rows are linearly dependent")
 
 // PseudoInverseRows returns (A†)ᵀ, k×m, for A k×m of rank k: at a minimum of L4
 // its rows are √p_i·a_i*.

@@ -1,4 +1,4 @@
-package loss
+package minibatch
 
 import (
 	"context"
@@ -7,17 +7,45 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/gatedlearning/moe/host/model"
-	"github.com/gatedlearning/moe/host/tensor"
-	"github.com/gatedlearning/moe/solver"
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
+
+	"github.com/gatedlearning/moe/host/loss"
+	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/host/tensor"
+	"github.com/gatedlearning/moe/plugins/tanh"
+	"github.com/gatedlearning/moe/sdk"
+	"github.com/gatedlearning/moe/solver"
 )
 
 // reluOutputs are the transforms of ReLU at σ = 0.05 (002 Example 2, solved).
 var reluOutputs = solver.Transform{
 	Alpha: -5.352482673, Beta: 8.110026612, Gamma: -3.251151426,
 	Delta: -1.5957691216, C4: 0.5010468908, C2: 0.3633802276,
+}
+
+// activation is that of a family without parameters.
+func activation(t testing.TB, family sdk.Family) sdk.Activation {
+	t.Helper()
+	act, err := family.Activation(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return act
+}
+
+// normalRows returns n rows of d features and a target that do not depend on each other. A loss, its gradient and what
+// they are held against are the same functions of any rows.
+func normalRows(rng *rand.Rand, n, d int) *model.Data {
+	data := NewBatch(n, d)
+	for _, b := range data.Blocks {
+		for _, v := range [][]float64{b.X, b.Y} {
+			for i := range v {
+				v[i] = rng.NormFloat64()
+			}
+		}
+	}
+	return data
 }
 
 func normalParams(rng *rand.Rand, k, d int) *model.Params {
@@ -34,7 +62,7 @@ func normalParams(rng *rand.Rand, k, d int) *model.Params {
 // differences compares the gradient at θ, entry by entry, with central
 // differences. The step 1e−5 leaves 1e−10 of curvature and 1e−11 of rounding,
 // relative to third derivatives and values of order one to a hundred.
-func differences(t *testing.T, name string, f OnData, theta []float64, data *model.Data) {
+func differences(t *testing.T, name string, f Loss, theta []float64, data *model.Data) {
 	t.Helper()
 	grad, scratch := make([]float64, f.Dim()), make([]float64, f.Dim())
 	if _, err := f.GradOn(t.Context(), grad, theta, data); err != nil {
@@ -54,24 +82,25 @@ func differences(t *testing.T, name string, f OnData, theta []float64, data *mod
 	}
 }
 
-func TestGradientsOnData(t *testing.T) {
+func TestGradientsByDifferences(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	p, at := normalParams(rng, 3, 6), normalParams(rng, 3, 6)
-	data := draw(rng, tanh, p, 600)
-	differences(t, "L4", NewOnlineL4(3, 6, reluOutputs, 0.3, 2, 0.1), at.Regressors, data)
-	norm := NewOnlineL4(3, 6, reluOutputs, 0.3, 2, 0.1)
+	data := normalRows(rng, 600, 6)
+	tanh := activation(t, tanh.Family)
+	differences(t, "L4", NewL4(3, 6, reluOutputs, 0.3, 2, 0.1), at.Regressors, data)
+	norm := NewL4(3, 6, reluOutputs, 0.3, 2, 0.1)
 	norm.UnitNorm = true
 	differences(t, "L4 with unit norms", norm, at.Regressors, data)
 	differences(t, "l2", NewL2(3, 6, tanh), slices.Concat(at.Regressors, at.Gating), data)
-	differences(t, "Llog", NewGateOn(tanh, p), at.Gating, data)
+	differences(t, "Llog", NewGate(tanh, p), at.Gating, data)
 }
 
-// TestOnlineL4IsL4: the sum over rows is the loss of the tensors of the same
+// TestL4IsThatOfTheTensors: the sum over rows is the loss of the tensors of the same
 // rows, value and gradient, to rounding.
-func TestOnlineL4IsL4(t *testing.T) {
+func TestL4IsThatOfTheTensors(t *testing.T) {
 	const k, d = 3, 6
 	rng := rand.New(rand.NewPCG(3, 4))
-	data := draw(rng, relu, normalParams(rng, k, d), 700)
+	data := normalRows(rng, 700, d)
 	at := normalParams(rng, k, d).Regressors
 	second, err := tensor.SumSecond(t.Context(), data, 1)
 	if err != nil {
@@ -91,11 +120,11 @@ func TestOnlineL4IsL4(t *testing.T) {
 	t4 := fourth.T4(q)
 	t4.Scale(1 / q.C4)
 	want, got := make([]float64, k*d), make([]float64, k*d)
-	v1, err := NewL4(k, t2, t4, 0.3, 2, 0.1).Grad(t.Context(), want, at)
+	v1, err := tensor.NewL4(k, t2, t4, 0.3, 2, 0.1).Grad(t.Context(), want, at)
 	if err != nil {
 		t.Fatal(err)
 	}
-	v2, err := NewOnlineL4(k, d, q, 0.3, 2, 0.1).GradOn(t.Context(), got, at, data)
+	v2, err := NewL4(k, d, q, 0.3, 2, 0.1).GradOn(t.Context(), got, at, data)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,17 +134,18 @@ func TestOnlineL4IsL4(t *testing.T) {
 	}
 }
 
-// TestGateOnIsLog: value, up to its constant, and gradient of Log.
-func TestGateOnIsLog(t *testing.T) {
+// TestGateIsLog: value, up to its constant, and gradient of Log.
+func TestGateIsLog(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	p, at := normalParams(rng, 3, 5), normalParams(rng, 3, 5)
-	data := draw(rng, tanh, p, 600)
+	data := normalRows(rng, 600, 5)
+	tanh := activation(t, tanh.Family)
 	want, got := make([]float64, 10), make([]float64, 10)
-	v1, err := Log(data, tanh, p, 1).Grad(t.Context(), want, at.Gating)
+	v1, err := loss.Log(data, tanh, p, 1).Grad(t.Context(), want, at.Gating)
 	if err != nil {
 		t.Fatal(err)
 	}
-	v2, err := NewGateOn(tanh, p).GradOn(t.Context(), got, at.Gating, data)
+	v2, err := NewGate(tanh, p).GradOn(t.Context(), got, at.Gating, data)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,13 +197,13 @@ func TestEpochs(t *testing.T) {
 	}
 }
 
-// BenchmarkOnlineL4 is the gradient over a mini-batch of the papers'
+// BenchmarkL4 is the gradient over a mini-batch of the papers'
 // experiments.
-func BenchmarkOnlineL4(b *testing.B) {
+func BenchmarkL4(b *testing.B) {
 	rng := rand.New(rand.NewPCG(11, 12))
 	p := normalParams(rng, 2, 10)
-	data := draw(rng, relu, p, 1024)
-	l, grad := NewOnlineL4(2, 10, reluOutputs, 0.01, 20, 1), make([]float64, 20)
+	data := normalRows(rng, 1024, 10)
+	l, grad := NewL4(2, 10, reluOutputs, 0.01, 20, 1), make([]float64, 20)
 	for b.Loop() {
 		if _, err := l.GradOn(b.Context(), grad, p.Regressors, data); err != nil {
 			b.Fatal(err)

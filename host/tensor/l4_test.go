@@ -1,18 +1,17 @@
-package loss
+package tensor
 
 import (
 	"math"
 	"math/rand/v2"
 	"testing"
 
-	"github.com/gatedlearning/moe/host/tensor"
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 )
 
 // randomTensors returns symmetric tensors with no structure at all.
-func randomTensors(rng *rand.Rand, m int) (*mat.SymDense, *tensor.Sym4) {
-	t2, t4 := mat.NewSymDense(m, nil), tensor.NewSym4(m)
+func randomTensors(rng *rand.Rand, m int) (*mat.SymDense, *Sym4) {
+	t2, t4 := mat.NewSymDense(m, nil), NewSym4(m)
 	for i := range m {
 		for j := i; j < m; j++ {
 			t2.SetSym(i, j, rng.NormFloat64())
@@ -65,7 +64,7 @@ func TestL4MinimumIsThePseudoInverse(t *testing.T) {
 		floats.Scale(1/floats.Norm(row, 2), row)
 	}
 	p := []float64{0.5, 0.3, 0.2}
-	t2, t4 := tensor.Population(p, truth)
+	t2, t4 := Population(p, truth)
 	scaled := mat.NewDense(k, d, nil)
 	for i := range k {
 		floats.ScaleTo(scaled.RawRowView(i), math.Sqrt(p[i]), truth.RawRowView(i))
@@ -92,7 +91,7 @@ func TestL4MinimumIsThePseudoInverse(t *testing.T) {
 // TestUnboundedBelow: along a ray in whose direction T2 has nothing and T4 has
 // something, L4 falls without bound; on the reduced problem it cannot.
 func TestUnboundedBelow(t *testing.T) {
-	t2, t4 := mat.NewSymDense(2, []float64{1, 0, 0, 0.01}), tensor.NewSym4(2)
+	t2, t4 := mat.NewSymDense(2, []float64{1, 0, 0, 0.01}), NewSym4(2)
 	t4.AddRankOne(1, []float64{1, 0})
 	t4.AddRankOne(0.5, []float64{0, 1})
 	l := NewL4(1, t2, t4, 0.1, 10, 0)

@@ -1,12 +1,13 @@
-package loss
+package minibatch
 
 import (
 	"context"
 
+	"gonum.org/v1/gonum/floats"
+
 	"github.com/gatedlearning/moe/host/mixture"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/internal/kernel"
-	"gonum.org/v1/gonum/floats"
 )
 
 // L2 is the mean squared error of the mixture's mean (002 §3.1),

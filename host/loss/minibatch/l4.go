@@ -1,14 +1,15 @@
-package loss
+package minibatch
 
 import (
 	"context"
 
+	"gonum.org/v1/gonum/floats"
+
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/solver"
-	"gonum.org/v1/gonum/floats"
 )
 
-// OnlineL4 is L4 (002 Eq. 7) as a sum over rows, in ℝ^d and without forming any
+// L4 is the loss of [tensor.L4] (002 Eq. 7) as a sum over rows, in ℝ^d and without forming any
 // tensor:
 //
 //	L4(A) = Σ_{i≠j} mean q4·t1(a_i,a_j,x) − Mu·Σ_i mean q4·t2(a_i,x)
@@ -17,10 +18,10 @@ import (
 // with q4 = (Q4(y) − its mean over the rows)/c4 and q2 likewise, or other transforms of
 // order 4 and 2 in their place. Its argument
 // holds the k×d matrix A in rows. On mini-batches of fresh samples its gradient
-// is what the papers' experiments descend. On a fixed table it is that of
-// [L4], and unbounded below: see there. It keeps scratch space: it is not safe
+// is what the papers' experiments descend. On a fixed table it is that of the
+// tensors, and unbounded below: see there. It keeps scratch space: it is not safe
 // for concurrent use.
-type OnlineL4 struct {
+type L4 struct {
 	K, D              int
 	Mu, Lambda, Ridge float64
 	// UnitNorm puts Lambda·Σ_i (|a_i|² − 1)² in the place of the terms in T2: the L4 of
@@ -38,10 +39,10 @@ type OnlineL4 struct {
 	a      *model.Params
 }
 
-// NewOnlineL4 returns the loss of k rows over d features.
-func NewOnlineL4(k, d int, out solver.Outputs, mu, lambda, ridge float64) *OnlineL4 {
+// NewL4 returns the loss of k rows over d features.
+func NewL4(k, d int, out solver.Outputs, mu, lambda, ridge float64) *L4 {
 	kn := func() []float64 { return make([]float64, k*model.BlockRows) }
-	return &OnlineL4{
+	return &L4{
 		K: k, D: d, Mu: mu, Lambda: lambda, Ridge: ridge, out: out,
 		p: kn(), w: kn(), w2: kn(), cross: make([]float64, k*k), gram: make([]float64, k*k),
 		two: make([]float64, k), grad2: make([]float64, k*d), a: model.NewParams(k, d),
@@ -49,7 +50,7 @@ func NewOnlineL4(k, d int, out solver.Outputs, mu, lambda, ridge float64) *Onlin
 }
 
 // Dim returns k·d.
-func (l *OnlineL4) Dim() int { return l.K * l.D }
+func (l *L4) Dim() int { return l.K * l.D }
 
 // GradOn writes ∇L4 over the rows to dst and returns L4. With
 // p_i = ⟨a_i,x⟩ and c_ij = ⟨a_i,a_j⟩,
@@ -59,7 +60,7 @@ func (l *OnlineL4) Dim() int { return l.K * l.D }
 //	∂t3(a_i)/∂a_i = 2p_i·x − 2a_i
 //
 // and the terms without x vanish in the mean, because q4 and q2 are centred.
-func (l *OnlineL4) GradOn(ctx context.Context, dst, a []float64, rows model.Rows) (float64, error) {
+func (l *L4) GradOn(ctx context.Context, dst, a []float64, rows model.Rows) (float64, error) {
 	k, d := l.K, l.D
 	copy(l.a.Regressors, a)
 	for i := range k {
@@ -92,7 +93,7 @@ func (l *OnlineL4) GradOn(ctx context.Context, dst, a []float64, rows model.Rows
 }
 
 // transform writes q4 and q2 of every row.
-func (l *OnlineL4) transform(ctx context.Context, rows model.Rows) error {
+func (l *L4) transform(ctx context.Context, rows model.Rows) error {
 	l.q4, l.q2 = l.q4[:0], l.q2[:0]
 	err := model.InOrder(ctx, rows, func(b *model.Block) error {
 		l.q4, l.q2 = append(l.q4, b.Y...), append(l.q2, b.Y...)
@@ -127,7 +128,7 @@ func centre(q []float64, c float64) {
 // block adds the sums over a block: to dst what multiplies x in the quartic
 // gradient, to cross, two and grad2 what finish needs. It returns the block's
 // share in the quartic terms.
-func (l *OnlineL4) block(dst []float64, b *model.Block, q4, q2 []float64) float64 {
+func (l *L4) block(dst []float64, b *model.Block, q4, q2 []float64) float64 {
 	k, d, n := l.K, l.D, b.N
 	p, w, w2 := l.p[:k*n], l.w[:k*n], l.w2[:n]
 	l.a.Predictors(p, b)
@@ -170,7 +171,7 @@ func (l *OnlineL4) block(dst []float64, b *model.Block, q4, q2 []float64) float6
 
 // finish adds the terms of the gradient along the a_j, the terms in T2 and the
 // ridge, and returns the value of the last two.
-func (l *OnlineL4) finish(dst, a []float64) float64 {
+func (l *L4) finish(dst, a []float64) float64 {
 	k, d := l.K, l.D
 	value := l.Ridge / 2 * floats.Dot(a, a)
 	for i := range k {

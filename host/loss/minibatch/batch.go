@@ -1,4 +1,7 @@
-package loss
+// Package minibatch holds losses that are descended on mini-batches of rows: L4 for the
+// regressors (002 Eq. 7), L_log for the gate (002 Eq. 9), and the mean squared error that
+// the papers compare with.
+package minibatch
 
 import (
 	"context"
@@ -8,9 +11,9 @@ import (
 	"github.com/gatedlearning/moe/host/model"
 )
 
-// OnData is a loss that can be evaluated on any rows: GradOn writes its
+// Loss is a loss that can be evaluated on any rows: GradOn writes its
 // gradient at θ, over the rows, to dst and returns its value there.
-type OnData interface {
+type Loss interface {
 	Dim() int
 	GradOn(ctx context.Context, dst, theta []float64, rows model.Rows) (float64, error)
 }
@@ -22,7 +25,7 @@ type Batches interface {
 
 // Batched is a loss on mini-batches, for optim.SGD and optim.Adam.
 type Batched struct {
-	Loss    OnData
+	Loss    Loss
 	Batches Batches
 }
 
@@ -40,7 +43,7 @@ func (b Batched) NextGrad(ctx context.Context, dst, theta []float64) (float64, e
 
 // Whole is a loss on all rows of a table, as an objective.
 type Whole struct {
-	Loss OnData
+	Loss Loss
 	Rows model.Rows
 	grad []float64
 }
@@ -78,7 +81,7 @@ type Epochs struct {
 func NewEpochs(rows model.Rows, size int, rng *rand.Rand) *Epochs {
 	n, d := rows.Dims()
 	if size < 1 || size > n {
-		panic(fmt.Sprintf("loss: batches of %d of %d rows", size, n))
+		panic(fmt.Sprintf("minibatch: batches of %d of %d rows", size, n))
 	}
 	e := &Epochs{rows: rows, rng: rng, order: make([]int, n), batch: NewBatch(size, d)}
 	for i := range e.order {

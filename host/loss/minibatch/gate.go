@@ -1,19 +1,20 @@
-package loss
+package minibatch
 
 import (
 	"context"
 	"math"
 
+	"gonum.org/v1/gonum/floats"
+
 	"github.com/gatedlearning/moe/host/mixture"
 	"github.com/gatedlearning/moe/host/model"
-	"gonum.org/v1/gonum/floats"
 )
 
-// GateOn is L_log (002 Eq. 9) on any rows: the likelihood of the gating W, with
+// Gate is L_log (002 Eq. 9) on any rows: the likelihood of the gating W, with
 // the regressors and the noise of the parameters it was made of. Its argument
-// holds the (k−1)×d matrix W in rows. Unlike [Log] it keeps nothing of the rows,
+// holds the (k−1)×d matrix W in rows. Unlike [loss.Log] it keeps nothing of the rows,
 // which suits mini-batches. It is not safe for concurrent use.
-type GateOn struct {
+type Gate struct {
 	act model.Activation
 	p   *model.Params
 
@@ -22,20 +23,20 @@ type GateOn struct {
 	w    []float64
 }
 
-// NewGateOn returns L_log with the regressors and the noise of p.
-func NewGateOn(act model.Activation, p *model.Params) *GateOn {
-	return &GateOn{
+// NewGate returns L_log with the regressors and the noise of p.
+func NewGate(act model.Activation, p *model.Params) *Gate {
+	return &Gate{
 		act: act, p: p.Clone(), post: mixture.NewPosterior(mixture.Mixture{}, p.K),
 		res: make([]float64, p.K*model.BlockRows), w: make([]float64, model.BlockRows),
 	}
 }
 
 // Dim returns (k−1)·d.
-func (l *GateOn) Dim() int { return l.p.Gates() * l.p.D }
+func (l *Gate) Dim() int { return l.p.Gates() * l.p.D }
 
 // GradOn writes ∇L_log = −mean[(r_i − p_i)·x] over the rows to dst and
 // returns L_log but for its constant log σ_1√(2π).
-func (l *GateOn) GradOn(ctx context.Context, dst, w []float64, rows model.Rows) (float64, error) {
+func (l *Gate) GradOn(ctx context.Context, dst, w []float64, rows model.Rows) (float64, error) {
 	k, d := l.p.K, l.p.D
 	copy(l.p.Gating, w)
 	clear(dst)
