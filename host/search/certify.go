@@ -259,8 +259,9 @@ func evidenceOf(p *problem.Problem, best *Candidate, all []*Candidate, seen Seen
 // care is what starts on all rows are evidence of, of which so many of the survey's have met the best. It is the zero
 // value where no more is asked than that a few agree. Where spare experts were placed anew that must be conclusive,
 // whatever the survey has met, since it looks at their places; of several, which are placed one at a time, a survey
-// must have met the best too and little else; of few rows a survey alone counts, as what the other experts are is as
-// open. Where no expert is spare it is the survey or the placing, whichever says more.
+// must have met the best too and little else; of few rows a survey counts, as what the other experts are is as open,
+// but not for an optimum that no spare expert placed anew has met. Where no expert is spare it is the survey or the
+// placing, whichever says more.
 func (s Seen) care(met int, few bool) infer.Care {
 	if !s.Late && s.Spare == nil {
 		return infer.Care{}
@@ -280,7 +281,12 @@ func (s Seen) care(met int, few bool) infer.Care {
 	surveyed.Spares = v.Experts
 	placed := infer.Care{Taken: true, Spares: v.Experts, Starts: v.Starts, Met: v.Met, Unseen: v.Unseen()}
 	switch {
-	case v.Starts == 0, few && s.Survey != nil:
+	case v.Starts == 0:
+		return surveyed
+	case few && s.Survey != nil:
+		if v.Experts > 0 && v.Met == 0 {
+			return placed
+		}
 		return surveyed
 	case v.Experts == 0:
 		if placed.Conclusive() || placed.Met > surveyed.Met && !surveyed.Conclusive() {

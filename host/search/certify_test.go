@@ -183,7 +183,8 @@ func TestCertify(t *testing.T) {
 }
 
 // TestFewRowsAParameter: what passes does not with fewer than three rows a parameter, and of so few rows that spare
-// experts were placed at it says nothing where a survey's starts have not met it.
+// experts were placed at it says nothing where a survey's starts have not met it. Nor does the survey where no spare
+// expert was.
 func TestFewRowsAParameter(t *testing.T) {
 	for rows, want := range map[int]string{24: infer.Pass, 17: infer.NotJudged} { // of 6 parameters, one of them σ
 		p := parallels(t, rows, 2, func(r int) float64 { return float64(r%2) * 10 }, problem.Request{})
@@ -197,6 +198,13 @@ func TestFewRowsAParameter(t *testing.T) {
 	seen := Seen{Survey: &Survey{Starts: 100}, Spare: &Spare{Experts: 1, Starts: 50, Met: 9}}
 	if !seen.care(0, false).Conclusive() || seen.care(0, true).Conclusive() || !(Seen{Spare: seen.Spare}).care(0, true).Conclusive() {
 		t.Error("what starts in places of spare experts say")
+	}
+	seen.Survey.Met, seen.Spare.Met = 30, 1
+	if !seen.care(30, true).Conclusive() {
+		t.Error("few rows, the survey and one placed expert met the best")
+	}
+	if seen.Spare.Met = 0; seen.care(30, true).Conclusive() {
+		t.Error("few rows, no placed expert met what the survey did")
 	}
 }
 
