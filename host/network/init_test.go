@@ -136,7 +136,7 @@ func TestFit(t *testing.T) {
 		{softplus, 20000, 0, Given},
 	} {
 		truth, data := draw(t, c.act, sample.NetworkConfig{K: 2, D: 5, N: c.n, Sigma: c.sigma, Condition: 2, Seed: 4})
-		r, err := fitOf(t, c.act, data, Request{K: 2, Output: c.out, V: truth.Output, Starts: 3, Descent: 50, Seed: 1})
+		r, err := fitOf(t, c.act, data, Request{K: 2, Output: c.out, V: truth.Output, Starts: 3, More: 12, Descent: 50, Seed: 1})
 		if err != nil {
 			t.Fatalf("%s: %v", c.act.Name, err)
 		}
