@@ -272,7 +272,7 @@ func (f *fit) random(rng *rand.Rand) from {
 
 // signed draws a random start in which the signs of v fit the weights: the number of units with v_i > 0 is that of the
 // least loss there, and in every third start that of the second. Units are drawn alike, so which of them is no
-// matter. The mean of y tells the number, and a descent does not change it. Where v is given, or its signs are no
+// matter. The mean of y tells of their number, and a descent does not change it. Where v is given, or its signs are no
 // matter, it is random's.
 func (f *fit) signed(ctx context.Context, rng *rand.Rand, number int) (from, error) {
 	s := f.random(rng)
