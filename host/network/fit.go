@@ -77,8 +77,8 @@ const (
 )
 
 // Fit learns a network from the rows of src: the tensors' estimate, random
-// starts, and more as long as fewer than three agree, each by gradient descent with a step of the inverse of the largest
-// curvature at its start (003), then by Levenberg–Marquardt; the least loss wins,
+// starts, and more as long as fewer than three agree, each by gradient descent with a step
+// of the inverse of the largest curvature at its start (003), then by Levenberg–Marquardt; the least loss wins,
 // and the residuals have to show no sign of units that are missing or merged
 // ([Certify]). The rate of a descent is the factor by which its last steps bring
 // the loss nearer to where Levenberg–Marquardt ends, a step.
