@@ -78,7 +78,8 @@ func Certify(ctx context.Context, rows model.Rows, act model.Activation, n *mode
 // a wrong network leaves of y can be too little for the tests to see.
 func agreed(c *infer.Certificate, e infer.Evidence) *infer.Certificate {
 	if c.Optimum == infer.Pass && e.Agreeing < infer.AgreeingStarts {
-		c.Optimum, c.Reason = infer.NotJudged, fmt.Sprintf("%d of %d starts reached it; better ones may exist", e.Agreeing, e.Starts)
+		c.Optimum = infer.NotJudged
+		c.Reason = fmt.Sprintf("%d of %d starts reached it; better ones may exist", e.Agreeing, e.Starts)
 	}
 	return c
 }

@@ -24,7 +24,7 @@ dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 export GOMAXPROCS=1 OPENBLAS_NUM_THREADS=1 LC_ALL=C
 median() { sort -n | awk '{v[NR] = $1} END {print NR % 2 ? v[(NR+1)/2] : (v[NR/2] + v[NR/2+1]) / 2}'; }
-value() { sed -n 's/^    "'"$1"'": \([-0-9.e+]*\),*/\1/p' "$dir/model.json" | head -1; }
+value() { sed -n 's/^ *"'"$1"'": \([-0-9.e+]*\),*/\1/p' "$dir/model.json" | head -1; }
 
 printf '%9s %6s %3s %2s  %8s %8s %7s %10s  %s\n' kind n d k moe peer ratio iterations values
 for case in "$@"; do
@@ -51,7 +51,7 @@ for case in "$@"; do
 		[ ${#peer[@]} = 0 ] || "${peer[@]}" >>"$dir/theirs"
 	done
 	ours=$(median <"$dir/ours")
-	if [ "$kind" = network ]; then said=$(sed -n 's/^  "sigma": \([-0-9.e+]*\),*/\1/p' "$dir/model.json"); else said=$(value log_likelihood); fi
+	said=$(value "$([ "$kind" = network ] && echo sigma || echo log_likelihood)")
 	if [ ${#peer[@]} = 0 ]; then
 		printf '%9s %6d %3d %2d  %8.3f %8s %7s %10s  %.5f\n' "$kind" "$n" "$d" "$k" "$ours" - - - "$said"
 		continue
