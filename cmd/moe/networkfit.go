@@ -34,6 +34,9 @@ type networkFitFlags struct {
 	report     string
 }
 
+// moreStarts are made at most beside those asked for, while fewer than three agree.
+const moreStarts = 12
+
 const outputHelp = `The output weights v are what --output-weights says: a list of numbers, signs
 (the default: |v_i| = 1, signs to be learned) or unit-rows (nothing is known of v,
 and the rows w_i are unit vectors). Some convention is needed: for a phi with
@@ -70,7 +73,9 @@ func newNetworkFitCmd() *cobra.Command {
 		Long: `fit learns a network of k units by least squares. It starts from the moment
 tensors (see moe network init) and from random weights, goes down by gradient
 descent with a step of the inverse of the largest curvature at the start, and then
-by Levenberg-Marquardt to the end; the least loss on all rows wins.
+by Levenberg-Marquardt to the end; the least loss on all rows wins. As long as fewer
+than three starts end there, more are made, in which the signs of v are those that fit
+random weights best.
 
 The result carries a certificate: do the residuals show that units are missing or
 merged? An optimum in doubt is reported with exit code 1, and with --strict a model
@@ -89,7 +94,8 @@ in doubt as well; the network is written all the same.
 	}
 	f.register(cmd)
 	flags := cmd.Flags()
-	flags.IntVar(&f.request.Starts, "starts", 4, "random starts beside the tensors'")
+	flags.IntVar(&f.request.Starts, "starts", 4,
+		"random starts beside the tensors'; where there are any, up to 12 more follow while fewer than three agree")
 	flags.IntVar(&f.request.Descent, "descent", 200,
 		"steps of gradient descent of each start, before Levenberg-Marquardt")
 	flags.BoolVar(&f.request.NoTensors, "no-tensors", false, "random starts alone")
@@ -186,6 +192,9 @@ func (f *networkFitFlags) check(cmd *cobra.Command) (err error) {
 		if f.request.V, err = parseNumbers("output-weights", f.output); err != nil {
 			return usagef("%w; want numbers, signs or unit-rows", err)
 		}
+	}
+	if f.request.Starts > 0 {
+		f.request.More = moreStarts
 	}
 	switch {
 	case f.data == "-":

@@ -62,7 +62,7 @@ type NetworkFit struct {
 	Truth *NetworkRecovery `json:"truth,omitempty"` // where the true weights were given
 }
 
-// NetworkStart is one start of a fit: tensors, random, or the user's own.
+// NetworkStart is one start of a fit: tensors, random, or signs, random with signs of v that fit.
 type NetworkStart struct {
 	Kind        string  `json:"kind"`
 	LossAtStart float64 `json:"loss_at_start"`

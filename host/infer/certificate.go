@@ -28,9 +28,9 @@ const (
 	// Doubt is the level below which the tests do not speak for the optimum: it
 	// is higher, since doubt costs no more than further starts.
 	Doubt = 1e-2
-	// agreeingStarts that reached the best optimum are enough where the tests
+	// AgreeingStarts that reached the best optimum are enough where the tests
 	// that do not depend on the noise's shape pass.
-	agreeingStarts = 3
+	AgreeingStarts = 3
 	// unseenShare and unseenLevel are what the search must show where no test
 	// speaks for the optimum: that the posterior probability of a better optimum
 	// to which more than unseenShare of the starts would lead is at most
@@ -131,7 +131,7 @@ const mostUnseen = 0.05
 
 // Conclusive says whether that is evidence for the optimum.
 func (c Care) Conclusive() bool {
-	return c.Starts >= StartsWanted && c.Met >= agreeingStarts && c.Unseen <= mostUnseen
+	return c.Starts >= StartsWanted && c.Met >= AgreeingStarts && c.Unseen <= mostUnseen
 }
 
 // why says what is missing.
@@ -140,7 +140,7 @@ func (c Care) why() string {
 	if c.Spares > 0 {
 		cause = "the data hardly ask for " + plural(c.Spares, "expert")
 	}
-	if c.Starts > 0 && c.Met >= agreeingStarts {
+	if c.Starts > 0 && c.Met >= AgreeingStarts {
 		return fmt.Sprintf("%s, and %s on all rows were too few: another would see an optimum that none has seen "+
 			"with probability %.2g", cause, plural(c.Starts, "start"), c.Unseen)
 	}
@@ -342,21 +342,21 @@ func (t *Test) another() bool { return suggests[t.Name] == "" }
 
 func (c *Certificate) judgeOptimum(p float64, robust bool, e Evidence) {
 	switch {
-	case p >= Doubt && !e.Care.Taken && e.Survey && e.Met < agreeingStarts:
+	case p >= Doubt && !e.Care.Taken && e.Survey && e.Met < AgreeingStarts:
 		c.Optimum = NotJudged
 		c.Reason = fmt.Sprintf("%s, but %s; better ones may exist", e.foundNothing(), e.whoMet())
-	case p >= Doubt && !e.Care.Taken && e.Flat && !e.Survey && e.Starts >= StartsWanted && e.Agreeing < agreeingStarts:
+	case p >= Doubt && !e.Care.Taken && e.Flat && !e.Survey && e.Starts >= StartsWanted && e.Agreeing < AgreeingStarts:
 		c.Optimum = NotJudged
 		c.Reason = fmt.Sprintf("%s of %s reached it; better ones may exist", few(e.Agreeing), plural(e.Starts, "start"))
 	case p >= Doubt:
 		c.Reason = fmt.Sprintf("no sign of merged %s was seen, and %s", cmp.Or(e.Parts, "experts"), e.foundNothing())
-	case e.Agreeing >= agreeingStarts && !e.Care.Taken && e.Survey && e.Met < agreeingStarts:
+	case e.Agreeing >= AgreeingStarts && !e.Care.Taken && e.Survey && e.Met < AgreeingStarts:
 		c.Optimum = NotJudged
 		c.Reason = fmt.Sprintf("%s, but %s, and tests of the model fail; better ones may exist", e.foundNothing(),
 			e.whoMet())
-	case e.Agreeing >= agreeingStarts && (robust || e.Unseen(unseenShare) <= unseenLevel):
+	case e.Agreeing >= AgreeingStarts && (robust || e.Unseen(unseenShare) <= unseenLevel):
 		c.Reason = fmt.Sprintf("%s, and %d reached it", e.foundNothing(), e.Agreeing)
-	case e.Agreeing >= agreeingStarts:
+	case e.Agreeing >= AgreeingStarts:
 		c.Optimum = Suspect
 		c.Reason = fmt.Sprintf("%s are too few while tests of the model fail; better ones may exist",
 			plural(e.Starts, "start"))

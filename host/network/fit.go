@@ -27,6 +27,7 @@ type Request struct {
 	Output  Output
 	V       []float64 // the output weights, with [Given]
 	Starts  int       // random starts beside the tensors'
+	More    int       // at most so many starts beside these, as long as fewer than three agree
 	Descent int       // steps of gradient descent before Levenberg–Marquardt
 	// TensorsOnly asks for the tensors' estimate and nothing else; NoTensors for
 	// random starts alone.
@@ -39,7 +40,7 @@ type Request struct {
 
 // Start is one start of a fit and where it led.
 type Start struct {
-	Kind         string // tensors or random
+	Kind         string // tensors, random, or signs: random weights with the signs of v that fit them well
 	AtStart      float64
 	Descended    *optim.Result
 	StepSize     float64
@@ -75,9 +76,9 @@ const (
 	precision = 1e-14
 )
 
-// Fit learns a network from the rows of src: the tensors' estimate and random
-// starts, each by gradient descent with a step of the inverse of the largest
-// curvature at its start (003), then by Levenberg–Marquardt; the least loss wins,
+// Fit learns a network from the rows of src: the tensors' estimate, random
+// starts, and more as long as fewer than three agree, each by gradient descent with a step
+// of the inverse of the largest curvature at its start (003), then by Levenberg–Marquardt; the least loss wins,
 // and the residuals have to show no sign of units that are missing or merged
 // ([Certify]). The rate of a descent is the factor by which its last steps bring
 // the loss nearer to where Levenberg–Marquardt ends, a step.
@@ -105,22 +106,25 @@ func Fit(ctx context.Context, src dataset.Source, act sdk.Activation, r Request)
 		return nil, refuse("no starts: ask for tensors or for random starts")
 	}
 	for _, s := range f.from {
-		done, err := f.climb(ctx, s)
+		if err := f.climb(ctx, s); err != nil {
+			return nil, err
+		}
+	}
+	agreeing := f.compare()
+	for i := 0; i < r.More && agreeing < infer.AgreeingStarts; i++ {
+		s, err := f.signed(ctx, stream.New(r.Seed, stream.NetworkStart, r.Starts+i), i)
 		if err != nil {
 			return nil, err
 		}
-		f.out.Starts = append(f.out.Starts, *done)
+		if err := f.climb(ctx, s); err != nil {
+			return nil, err
+		}
+		agreeing = f.compare()
 	}
-	f.compare()
 	if err := f.finish(ctx, f.out.Starts[f.out.Best].Network); err != nil {
 		return nil, err
 	}
-	evidence := infer.Evidence{Starts: len(f.out.Starts)}
-	for _, s := range f.out.Starts {
-		if s.Agrees {
-			evidence.Agreeing++
-		}
-	}
+	evidence := infer.Evidence{Starts: len(f.out.Starts), Agreeing: agreeing}
 	f.out.Certificate, err = Certify(ctx, f.rows, f.out.Native, f.out.Network, evidence, r.Threads)
 	return f.out, err
 }
@@ -246,7 +250,7 @@ func (f *fit) random(rng *rand.Rand) from {
 	squares := 0.0
 	for i := range n.Output {
 		n.Output[i] = 1
-		if rng.Float64() < 0.5 && !f.out.Odd {
+		if rng.Float64() < 0.5 && !f.curves.signless() {
 			n.Output[i] = -1
 		}
 		if f.Output == Given {
@@ -266,27 +270,73 @@ func (f *fit) random(rng *rand.Rand) from {
 	return from{"random", n}
 }
 
-// climb runs a start to its end.
-func (f *fit) climb(ctx context.Context, s from) (*Start, error) {
-	v := s.net.Output
+// signed draws a random start in which the signs of v fit the weights: the number of units with v_i > 0 is that of the
+// least loss there, and in every third start that of the second. Units are drawn alike, so which of them is no
+// matter. The mean of y tells of their number, and a descent does not change it. Where v is given, or its signs are no
+// matter, it is random's.
+func (f *fit) signed(ctx context.Context, rng *rand.Rand, number int) (from, error) {
+	s := f.random(rng)
+	if f.Output == Given || f.curves.signless() {
+		return s, nil
+	}
+	s.kind = "signs"
+	losses := make([]float64, f.K+1)
+	for positive := range losses {
+		sign(s.net.Output, positive)
+		l, err := f.loss(s.net)
+		if err != nil {
+			return s, err
+		}
+		if losses[positive], err = l.Value(ctx, l.Theta(s.net)); err != nil {
+			return s, err
+		}
+	}
+	order := make([]int, len(losses))
+	floats.Argsort(losses, order)
+	at := 0
+	if number%3 == 2 {
+		at = 1
+	}
+	sign(s.net.Output, order[at])
+	return s, nil
+}
+
+// sign makes the first of v positive, and the others negative.
+func sign(v []float64, positive int) {
+	for i := range v {
+		v[i] = math.Abs(v[i])
+		if i >= positive {
+			v[i] = -v[i]
+		}
+	}
+}
+
+// loss is that of networks with the output weights of n, or with any where they are to be found.
+func (f *fit) loss(n *model.Network) (*Loss, error) {
+	v := n.Output
 	if f.Output == UnitRows {
 		v = nil
 	}
-	l, err := NewLoss(f.out.Native, f.rows, f.K, v, f.Threads)
+	return NewLoss(f.out.Native, f.rows, f.K, v, f.Threads)
+}
+
+// climb runs a start to its end.
+func (f *fit) climb(ctx context.Context, s from) error {
+	l, err := f.loss(s.net)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	x := l.Theta(s.net)
-	out := &Start{Kind: s.kind}
+	out := Start{Kind: s.kind}
 	if out.StepSize, out.AtStart, err = StepSize(ctx, l, x); err != nil {
-		return nil, err
+		return err
 	}
 	out.AfterDescent = out.AtStart
 	if f.Descent > 0 && out.StepSize > 0 {
 		out.Descended, err = optim.Projected(ctx, l, x,
 			optim.ProjectedSettings{Iterations: f.Descent, StepSize: out.StepSize, Tolerance: 1e-12})
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if out.Descended.Status != optim.Diverged && out.Descended.Value < out.AtStart {
 			x, out.AfterDescent = out.Descended.X, out.Descended.Value
@@ -296,13 +346,14 @@ func (f *fit) climb(ctx context.Context, s from) (*Start, error) {
 	out.Result, err = optim.Newton(ctx, l, x, optim.Settings{Iterations: 300, Tolerance: precision * scale,
 		Slack: 1e-9 * scale})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if out.Descended != nil {
 		out.Rate = rate(out.Descended.Trace, out.Result.Value)
 	}
 	out.Network = l.Network(out.Result.X)
-	return out, nil
+	f.out.Starts = append(f.out.Starts, out)
+	return nil
 }
 
 // StepSize returns the inverse of the largest curvature at θ, 0 where there is none,
@@ -338,8 +389,8 @@ func rate(trace []float64, end float64) float64 {
 	return math.Pow(b/a, 1/float64(last-from))
 }
 
-// compare finds the best start and those that agree with it.
-func (f *fit) compare() {
+// compare finds the best start and those that agree with it, and returns how many these are.
+func (f *fit) compare() (agreeing int) {
 	for i, s := range f.out.Starts {
 		if s.Result.Value < f.out.Starts[f.out.Best].Result.Value {
 			f.out.Best = i
@@ -349,7 +400,11 @@ func (f *fit) compare() {
 	for i := range f.out.Starts {
 		s := &f.out.Starts[i]
 		s.Agrees = s.Result.Value <= best*(1+agreement)+agreementOfY*f.sums.MeanY(2)
+		if s.Agrees {
+			agreeing++
+		}
 	}
+	return agreeing
 }
 
 // finish takes the network, with the loss, computed twice, and the residuals' rms as its noise.

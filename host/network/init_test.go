@@ -106,6 +106,11 @@ func TestTensorsForEveryKind(t *testing.T) {
 // fitOf fits a drawn network.
 func fitOf(t *testing.T, act sdk.Activation, data *model.Data, r Request) (*Result, error) {
 	t.Helper()
+	return Fit(t.Context(), tableOf(data), act, r)
+}
+
+// tableOf is the rows as a table.
+func tableOf(data *model.Data) *dataset.Table {
 	x, y := mat.NewDense(data.N, data.D, nil), make([]float64, 0, data.N)
 	row := 0
 	for _, b := range data.Blocks {
@@ -117,7 +122,7 @@ func fitOf(t *testing.T, act sdk.Activation, data *model.Data, r Request) (*Resu
 		}
 		y = append(y, b.Y...)
 	}
-	return Fit(t.Context(), dataset.Matrix(x, y), act, r)
+	return dataset.Matrix(x, y)
 }
 
 // TestFit: without noise the weights come back to rounding, with noise within five
@@ -136,7 +141,7 @@ func TestFit(t *testing.T) {
 		{softplus, 20000, 0, Given},
 	} {
 		truth, data := draw(t, c.act, sample.NetworkConfig{K: 2, D: 5, N: c.n, Sigma: c.sigma, Condition: 2, Seed: 4})
-		r, err := fitOf(t, c.act, data, Request{K: 2, Output: c.out, V: truth.Output, Starts: 3, Descent: 50, Seed: 1})
+		r, err := fitOf(t, c.act, data, Request{K: 2, Output: c.out, V: truth.Output, Starts: 3, More: 12, Descent: 50, Seed: 1})
 		if err != nil {
 			t.Fatalf("%s: %v", c.act.Name, err)
 		}

@@ -99,6 +99,10 @@ func (c *curves) vanishes(j int) bool { return c.largest[j] <= vanishing }
 // (v_i, w_i) and (−v_i, −w_i) differ by a constant alone.
 func (c *curves) odd() bool { return c.vanishes(2) && c.vanishes(4) }
 
+// signless says whether φ is odd, as tanh is and the sigmoid is not: then (v_i, w_i) and (−v_i, −w_i) are the same
+// unit.
+func (c *curves) signless() bool { return c.odd() && c.vanishes(0) }
+
 // variance returns Var φ(sZ).
 func (c *curves) variance(s float64) float64 {
 	mean := c.m(0, s)

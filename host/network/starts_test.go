@@ -1,0 +1,113 @@
+package network
+
+import (
+	"flag"
+	"math"
+	"testing"
+
+	"github.com/gatedlearning/moe/host/infer"
+	"github.com/gatedlearning/moe/host/sample"
+	"github.com/gatedlearning/moe/internal/stream"
+	"github.com/gatedlearning/moe/sdk"
+)
+
+var studiedNetworks = flag.Int("networks", 0, "on how many data sets of each design TestStartsStudy fits networks")
+
+// TestSignedStarts: at random weights the signs of v that fit best are as many of each kind as the true ones, where φ has
+// a mean that they show in, and none are tried where they are no matter.
+func TestSignedStarts(t *testing.T) {
+	const k, tried = 3, 20
+	// Of 80, where a number drawn at random would be right in 20 ± 4: of ReLU units the mean of y tells less.
+	for _, c := range []struct {
+		act   sdk.Func
+		least int
+	}{{relu, 45}, {sigmoid, 76}, {softplus, 76}, {tanh, 0}} {
+		act, right := c.act, 0
+		for positive := range k + 1 {
+			v := []float64{1, 1, 1}
+			sign(v, positive)
+			_, data := draw(t, act, sample.NetworkConfig{K: k, D: 6, N: 2000, Sigma: 0.1, Condition: 1, Output: v, Seed: 5})
+			f, err := prepare(t.Context(), tableOf(data), act, Request{K: k, Output: Signs, Threads: 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range tried {
+				s, err := f.signed(t.Context(), stream.New(9, stream.NetworkStart, i), 3*i)
+				if err != nil {
+					t.Fatal(err)
+				}
+				sum := 0.0
+				for _, v := range s.net.Output {
+					sum += v
+				}
+				if sum == float64(2*positive-k) {
+					right++
+				}
+				if kind := s.kind; (kind == "signs") == (act.Name == tanh.Name) {
+					t.Errorf("%s: a start of kind %s", act.Name, kind)
+				}
+			}
+		}
+		if right < c.least {
+			t.Errorf("%s: %d of %d starts have as many positive units as there are, want %d", act.Name, right, tried*(k+1), c.least)
+		}
+	}
+}
+
+// TestPassesNeedAgreement: of this table the tensors' start ends at weights that are 41 times their size off, and what they
+// leave of y shows nothing to the tests. Starts with signs that fit end at the truth. One start that is best by itself is
+// not judged.
+func TestPassesNeedAgreement(t *testing.T) {
+	_, data := draw(t, sigmoid, sample.NetworkConfig{K: 3, D: 10, N: 2500, Sigma: 0.1, Condition: 1, Seed: 1})
+	for _, c := range []struct {
+		starts, more int
+		rms          float64
+		want         string
+	}{{0, 0, 0.142, infer.NotJudged}, {4, 12, 0.1005, infer.Pass}} {
+		r, err := fitOf(t, sigmoid, data, Request{K: 3, Output: Signs, Starts: c.starts, More: c.more, Descent: 200, Seed: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := r.Certificate; got.Optimum != c.want || math.Abs(r.Network.Sigma-c.rms) > 1e-3 {
+			t.Errorf("%d starts and at most %d more: rms %v, want %v; %s (%s), want %s", c.starts, c.more, r.Network.Sigma, c.rms,
+				got.Optimum, got.Reason, c.want)
+		}
+	}
+}
+
+// TestStartsStudy counts, with the settings of the command, how many fits to samples end above what noise explains by
+// five standard errors, and how many of these pass.
+func TestStartsStudy(t *testing.T) {
+	if *studiedNetworks == 0 {
+		t.Skip("a study: -networks 10")
+	}
+	for _, act := range []sdk.Func{sigmoid, relu, tanh, softplus} {
+		for _, c := range []struct {
+			k, d, n   int
+			condition float64
+		}{{3, 10, 2500, 1}, {2, 5, 1000, 2}, {4, 8, 10000, 2}} {
+			pass, missed, wrong, starts := 0, 0, 0, 0
+			for seed := range *studiedNetworks {
+				const sigma = 0.1
+				_, data := draw(t, act, sample.NetworkConfig{K: c.k, D: c.d, N: c.n, Sigma: sigma, Condition: c.condition, Seed: uint64(101 + seed)})
+				r, err := fitOf(t, act, data, Request{K: c.k, Output: Signs, Starts: 4, More: 12, Descent: 200, Seed: uint64(101 + seed)})
+				if err != nil {
+					t.Fatal(err)
+				}
+				starts += len(r.Starts)
+				passes, far := r.Certificate.Optimum == infer.Pass, r.Network.Sigma > sigma*(1+5/math.Sqrt(2*float64(c.n)))
+				if passes {
+					pass++
+				}
+				if far {
+					missed++
+				}
+				if passes && far {
+					wrong++
+				}
+			}
+			t.Logf("%s k=%d d=%d n=%d: of %d fits %d pass, %d missed the optimum, %d of these pass; %.1f starts", act.Name, c.k, c.d, c.n,
+				*studiedNetworks, pass, missed, wrong, float64(starts)/float64(*studiedNetworks))
+		}
+	}
+}
