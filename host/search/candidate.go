@@ -16,6 +16,7 @@ import (
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/host/search/climb"
 	"github.com/gatedlearning/moe/host/search/separation"
 	"github.com/gatedlearning/moe/internal/stream"
 )
@@ -72,7 +73,7 @@ func better(a, b *Candidate) *Candidate { return slices.MinFunc([]*Candidate{a, 
 
 // Beats says whether c comes before another candidate on n rows, and its value is superior.
 func (c *Candidate) Beats(other *Candidate, n int) bool {
-	return Superior(c.Run.Value, other.Run.Value, float64(n)) && Compare(c, other) < 0
+	return climb.Superior(c.Run.Value, other.Run.Value, float64(n)) && Compare(c, other) < 0
 }
 
 // Agree sorts the candidates, best first, marks those that agree with the best,
@@ -144,14 +145,14 @@ func each(ctx context.Context, p *problem.Problem, all []*Candidate,
 // is degenerate there. A candidate that ran on the same rows before keeps its
 // path; one that converged on fewer rows, but enough, is too near for EM.
 func (c *Candidate) climb(ctx context.Context, l surface, rows int) error {
-	climb := Climb
+	to := climb.Climb
 	switch {
-	case c.Run.Status == optim.Converged && c.Rows < rows && c.Rows >= nearRows*l.Dim():
-		climb = ClimbNear
+	case c.Run.Status == optim.Converged && c.Rows < rows && c.Rows >= climb.NearRows*l.Dim():
+		to = climb.Near
 	case 0 < c.Ridge && c.Ridge < ScreenRidge:
-		climb = climbHardening
+		to = climb.Extrapolated
 	}
-	run, err := climb(ctx, l, l.where(c), nil)
+	run, err := to(ctx, l, l.where(c), nil)
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/host/search/climb"
 	"github.com/gatedlearning/moe/internal/stream"
 )
 
@@ -225,6 +226,21 @@ func contenders(sorted []*Candidate, rows int) []*Candidate {
 	return append(out, again...)
 }
 
+// attempts end after so many in a row that have gained nothing.
+type attempts struct{ most, idle int }
+
+// more says whether there is another, and counts it.
+func (a *attempts) more() bool {
+	a.idle++
+	return a.idle <= a.most
+}
+
+// first says whether the one that goes on is the first, or the first after a gain.
+func (a *attempts) first() bool { return a.idle == 1 }
+
+// gained says that it has gained something.
+func (a *attempts) gained() { a.idle = 0 }
+
 // restarts without a gain end the search for the top of a likelihood with kinks;
 // it is left out where the data have more than restartRows rows: there the
 // maxima next to each other differ by less than anybody could see.
@@ -274,11 +290,11 @@ func (t *Task) perturb(ctx context.Context, c *Candidate, when Occasion) error {
 		if step == nil {
 			return nil
 		}
-		run, err := Climb(ctx, l, floats.AddTo(step, step, x), nil)
+		run, err := climb.Climb(ctx, l, floats.AddTo(step, step, x), nil)
 		if err != nil {
 			return err
 		}
-		if Superior(run.Value, c.Run.Value, float64(n)) {
+		if climb.Superior(run.Value, c.Run.Value, float64(n)) {
 			try.gained()
 		}
 		if run.Value < c.Run.Value {

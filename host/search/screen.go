@@ -11,6 +11,7 @@ import (
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/host/search/climb"
 	"github.com/gatedlearning/moe/internal/stream"
 )
 
@@ -267,7 +268,7 @@ func (t *Task) hopeless(best float64) func(iteration int, value float64) bool {
 	if n, _ := t.Part.Dims(); n == t.Problem.N() {
 		return nil
 	}
-	return TooFarBehind(t.asGood(best))
+	return climb.TooFarBehind(t.asGood(best))
 }
 
 // begin takes one start up to where EM crawls on the part.
@@ -282,7 +283,7 @@ func (t *Task) begin(ctx context.Context, c *Candidate, rng *rand.Rand, best flo
 		return err
 	}
 	l := t.onPart(c)
-	run, err := approach(ctx, l, l.where(c), t.hopeless(best))
+	run, err := climb.Approach(ctx, l, l.where(c), t.hopeless(best))
 	if err != nil {
 		return err
 	}
@@ -308,13 +309,13 @@ func (t *Task) complete(ctx context.Context, c *Candidate, best float64) error {
 		return nil
 	}
 	stop := t.hopeless(best)
-	if n := len(c.Run.Trace); stop != nil && n > 1 && behind(c.Run.Value, t.asGood(best),
+	if n := len(c.Run.Trace); stop != nil && n > 1 && climb.Behind(c.Run.Value, t.asGood(best),
 		c.Run.Trace[n-2]-c.Run.Value) {
 		c.Run.Status = optim.Stopped
 		return nil
 	}
 	l := t.onPart(c)
-	run, err := sharpen(ctx, l, c.Run, stop)
+	run, err := climb.Sharpen(ctx, l, c.Run, stop)
 	if err != nil {
 		return err
 	}

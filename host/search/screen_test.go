@@ -18,6 +18,7 @@ import (
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/host/search/climb"
 	"github.com/gatedlearning/moe/internal/stream"
 	_ "github.com/gatedlearning/moe/internal/testheap"
 	"github.com/gatedlearning/moe/plugins/relu"
@@ -142,7 +143,7 @@ func TestBegin(t *testing.T) {
 		if name == "hopeless on all rows" {
 			task.Problem = p
 		}
-		alone, err := approach(t.Context(), l, l.Theta(c.start), nil)
+		alone, err := climb.Approach(t.Context(), l, l.Theta(c.start), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -167,14 +168,14 @@ func TestComplete(t *testing.T) {
 	task := partOf(t, p)
 	l := ridged(p)
 	ends := func(start *model.Params) float64 {
-		r, err := Climb(t.Context(), l, l.Theta(start), nil)
+		r, err := climb.Climb(t.Context(), l, l.Theta(start), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return r.Value
 	}
 	begun := func(start *model.Params) *Candidate {
-		r, err := approach(t.Context(), l, l.Theta(start), nil)
+		r, err := climb.Approach(t.Context(), l, l.Theta(start), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -223,7 +224,7 @@ func TestWaveDoesNotSeeItself(t *testing.T) {
 	p, top, hopeless, _ := trap(t)
 	l := ridged(p)
 	best := from(l.Params(top.X))
-	alone, err := approach(t.Context(), l, l.Theta(hopeless), nil)
+	alone, err := climb.Approach(t.Context(), l, l.Theta(hopeless), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

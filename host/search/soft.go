@@ -9,6 +9,7 @@ import (
 	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/host/search/climb"
 	"github.com/gatedlearning/moe/internal/stream"
 )
 
@@ -16,12 +17,6 @@ const (
 	// softShare is what soft starts may cost, as a multiple of the survey's work, and mostSoft
 	// how many there are at most.
 	softShare, mostSoft = 3, 128
-	// softGain is the gain of a step, per row, with which soft starts are compared: those more
-	// than softGap units of log-likelihood behind the best that has ended end there.
-	softGain, softGap = 1e-6, 4
-	// hardGain is the gain of a step, per row, with which a gate that becomes hard is left, and
-	// mostSteps the number of steps that lead there at most.
-	hardGain, mostSteps = 1e-8, 5000
 	// reusingRows are the rows a parameter from which about every second soft start of a survey
 	// reuses the gate's curvature.
 	reusingRows = 20
@@ -47,7 +42,7 @@ func (s *surveyor) soften(ctx context.Context) error {
 func (s *surveyor) softStarts() *softStarts {
 	soft := &softStarts{
 		problem: s.problem, start: s.kinds[0], use: stream.SurveySoft, likelihoods: &likelihoods{new: s.likelihood},
-		wave: surveyWave, least: leastSurveyed, most: mostSoft, work: softShare * s.most, steps: mostSteps,
+		wave: surveyWave, least: leastSurveyed, most: mostSoft, work: softShare * s.most, steps: climb.MostSteps,
 		few: s.few(),
 	}
 	if s.problem.N() >= reusingRows*s.problem.Shape.Parameters() {
@@ -82,7 +77,7 @@ func OtherStarts() Step {
 // is too large for a survey, and not so large that a gate cannot be hardened by EM.
 func softened(ctx context.Context, t *Task, best *Candidate) ([]*Candidate, error) {
 	p := t.Problem
-	if t.Soft.Draw == nil || !Hardenable(p) {
+	if t.Soft.Draw == nil || !climb.Hardenable(p.Size()) {
 		return nil, nil
 	}
 	likelihood := func() *loss.Likelihood {
@@ -95,7 +90,7 @@ func softened(ctx context.Context, t *Task, best *Candidate) ([]*Candidate, erro
 	soft := &softStarts{
 		problem: p, start: t.Soft, use: stream.Soft, likelihoods: &likelihoods{new: likelihood},
 		wave: waveSize, least: waveSize, most: mostSoft, work: work,
-		steps: stepsFor(work/waveSize, p.Size()),
+		steps: climb.StepsFor(work/waveSize, p.Size()),
 	}
 	ends, err := soft.run(ctx)
 	if err != nil {
@@ -111,7 +106,7 @@ func softened(ctx context.Context, t *Task, best *Candidate) ([]*Candidate, erro
 // idleBeside says whether c has nothing over the best: what has not converged is worth no more than what is
 // as good and has.
 func idleBeside(c, best *Candidate, n int) bool {
-	return c.Run.Status != optim.Converged && !Superior(c.Run.Value, best.Run.Value, float64(n))
+	return c.Run.Status != optim.Converged && !climb.Superior(c.Run.Value, best.Run.Value, float64(n))
 }
 
 // softStarts are random starts with a soft gate and as much noise as y has, each of which goes
@@ -188,13 +183,12 @@ func (s *softStarts) creep(ctx context.Context, c *Candidate, rng *rand.Rand, be
 	}
 	l := room.take()
 	defer room.put(l)
-	if c.Run, err = creep(ctx, l, l.Theta(q), softGain, s.steps); err != nil {
+	if c.Run, err = climb.Creep(ctx, l, l.Theta(q), s.steps); err != nil {
 		return err
 	}
-	if c.Run.Status == optim.Converged && c.Run.Value < best+softGap/float64(s.problem.N()) {
-		c.Run, err = goOn(c.Run, func(x []float64) (*optim.Result, error) {
-			return creep(ctx, l, x, hardGain,
-				s.steps)
+	if c.Run.Status == optim.Converged && c.Run.Value < best+climb.SoftGap/float64(s.problem.N()) {
+		c.Run, err = climb.GoOn(c.Run, func(x []float64) (*optim.Result, error) {
+			return climb.Harden(ctx, l, x, s.steps)
 		})
 		if err != nil {
 			return err
@@ -202,10 +196,4 @@ func (s *softStarts) creep(ctx context.Context, c *Candidate, rng *rand.Rand, be
 	}
 	c.Params, c.Rows = l.Params(c.Run.X), s.problem.N()
 	return c.MarkDegenerate(ctx, l)
-}
-
-// creep runs EM from θ, of which each step makes a gate that separates a little harder,
-// until a step gains less than this per row.
-func creep(ctx context.Context, l *loss.Likelihood, theta []float64, gain float64, most int) (*optim.Result, error) {
-	return optim.SQUAREM(ctx, l, theta, optim.Settings{Iterations: most, Tolerance: gain})
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/optim"
+	"github.com/gatedlearning/moe/host/search/climb"
 )
 
 // TestSoftened: where the gate of the best is hard, in another arrangement than the rows', soft starts
@@ -65,8 +66,8 @@ func TestIdleBeside(t *testing.T) {
 		status optim.Status
 		want   bool
 	}{
-		{2 * slack, optim.IterationLimit, false}, {slack / 2, optim.IterationLimit, true}, {-1, optim.IterationLimit, true},
-		{-1, optim.Converged, false}, {2 * slack, optim.Converged, false},
+		{2 * climb.Slack, optim.IterationLimit, false}, {climb.Slack / 2, optim.IterationLimit, true}, {-1, optim.IterationLimit, true},
+		{-1, optim.Converged, false}, {2 * climb.Slack, optim.Converged, false},
 	} {
 		if got := idleBeside(ended(1-c.ahead/n, c.status, false), best, n); got != c.want {
 			t.Errorf("%+v: %v", c, got)

@@ -12,6 +12,7 @@ import (
 	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/optim"
+	"github.com/gatedlearning/moe/host/search/climb"
 )
 
 // A fit stuck in a local optimum has one expert where the truth has two, and
@@ -94,7 +95,7 @@ func Halve(q, p *model.Params, s *loss.Structure, split, drop int) {
 
 // clearGain is a gain per row that needs no refining to be seen: runs that ended
 // where EM crawls are below their optima by less.
-var clearGain = 100 * crawls[0]
+var clearGain = 100 * climb.Crawl
 
 // proposals are parameters P to go on from, instead of those where a run ended, the most
 // promising first. An error is the last.
@@ -129,7 +130,7 @@ func (m move) applyToAll(p *model.VectorParams, s *loss.Structure) *model.Vector
 
 // structured is a likelihood of parameters P whose structure is known.
 type structured[P any] interface {
-	Climber
+	climb.Likelihood
 	Params(theta []float64) P
 	Theta(p P) []float64
 	Structure(ctx context.Context, p P) (*loss.Structure, error)
@@ -150,8 +151,8 @@ func improve[P any](ctx context.Context, l structured[P], r *optim.Result,
 		if err != nil {
 			return nil, err
 		}
-		stop := TooFarBehind(r.Value)
-		tried, err := approach(ctx, l, l.Theta(from), stop)
+		stop := climb.TooFarBehind(r.Value)
+		tried, err := climb.Approach(ctx, l, l.Theta(from), stop)
 		if err != nil {
 			return nil, err
 		}
@@ -162,11 +163,11 @@ func improve[P any](ctx context.Context, l structured[P], r *optim.Result,
 			if r.Status != optim.Converged {
 				continue
 			}
-			if tried, err = sharpen(ctx, l, tried, stop); err != nil {
+			if tried, err = climb.Sharpen(ctx, l, tried, stop); err != nil {
 				return nil, err
 			}
 		}
-		if Superior(tried.Value, r.Value, l.Rows()) {
+		if climb.Superior(tried.Value, r.Value, l.Rows()) {
 			tried.Iterations += r.Iterations
 			return tried, nil
 		}

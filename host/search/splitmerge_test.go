@@ -153,19 +153,6 @@ func TestApplyScaled(t *testing.T) {
 	}
 }
 
-// stuck is a problem whose three lines lie at −2, 2 and 20, and where EM gets
-// stuck: with one expert on the first two lines and two on the third (Jin et al.
-// 2016 show that such maxima exist however many rows there are). Top is the
-// highest maximum, merged the other one.
-func stuck(t testing.TB) (p *problem.Problem, top, merged *optim.Result) {
-	p = parallels(t, 900, 3, func(row int) float64 { return []float64{-2, 2, 20}[row%3] }, problem.Request{})
-	top, merged = climbed(t, p, p.Rows, at(p, 0.3, -2, 2, 20)), climbed(t, p, p.Rows, at(p, 2, 0, 19.5, 20.5))
-	if merged.Value < top.Value+1 {
-		t.Fatalf("values %v and %v: EM does not get stuck here", merged.Value, top.Value)
-	}
-	return p, top, merged
-}
-
 // TestSplitMerge: where every start leads EM to a maximum with two experts
 // merged, the moves are the only way to the highest. There are two starts: three
 // that agree would be taken for the top, and left to the certificate.

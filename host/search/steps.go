@@ -3,6 +3,8 @@ package search
 import (
 	"context"
 	"slices"
+
+	"github.com/gatedlearning/moe/host/search/climb"
 )
 
 // Step is one way from the best of a search on all rows to a better maximum.
@@ -59,7 +61,7 @@ func Make(ctx context.Context, t *Task, steps []Step, best *Candidate, when Occa
 
 // withGain returns gains with another, added to what the step has gained before, if it matters.
 func withGain(gains []Gain, step string, gain float64) []Gain {
-	if !(gain > slack) {
+	if !(gain > climb.Slack) {
 		return gains
 	}
 	out := slices.Clone(gains)

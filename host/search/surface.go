@@ -6,11 +6,12 @@ import (
 
 	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/optim"
+	"github.com/gatedlearning/moe/host/search/climb"
 )
 
 // surface is a likelihood that candidates stand on: of one target, or of several under one gate.
 type surface interface {
-	Climber
+	climb.Likelihood
 	PenaliseGate(tau float64)
 	// where is the θ of a candidate's parameters.
 	where(c *Candidate) []float64

@@ -15,6 +15,7 @@ import (
 	"github.com/gatedlearning/moe/host/moment"
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/host/search/climb"
 	"github.com/gatedlearning/moe/host/search/partition"
 	"github.com/gatedlearning/moe/internal/stream"
 )
@@ -310,7 +311,7 @@ func (s *surveyor) move(ctx context.Context) error {
 		}
 		s.Moves += len(wave)
 		idle += len(wave)
-		if Superior(s.pool[0].Run.Value, best, float64(s.problem.N())) {
+		if climb.Superior(s.pool[0].Run.Value, best, float64(s.problem.N())) {
 			idle = 0
 		}
 	}
@@ -374,7 +375,7 @@ func (s *surveyor) begin(ctx context.Context, c *Candidate, rng *rand.Rand, best
 	if c.Kind != KindMove {
 		vary(rng, q)
 	}
-	return s.climb(ctx, c, q, crawls[0], best)
+	return s.climb(ctx, c, q, climb.Crawl, best)
 }
 
 // coldStart is the part of its noise with which every second start begins.
@@ -398,7 +399,7 @@ func (s *surveyor) complete(ctx context.Context, c *Candidate, best float64) err
 	if c.Failed() || c.Run.Status != optim.Converged {
 		return nil
 	}
-	if c.Run.Value-best > max(100*crawls[0], within/float64(s.problem.N())) {
+	if c.Run.Value-best > max(100*climb.Crawl, within/float64(s.problem.N())) {
 		c.Run.Status = optim.Stopped
 		return nil
 	}
@@ -408,7 +409,7 @@ func (s *surveyor) complete(ctx context.Context, c *Candidate, best float64) err
 	}
 	l := s.take()
 	defer s.put(l)
-	run, err := sharpen(ctx, l, c.Run, TooFarBehind(best+within/float64(s.problem.N())))
+	run, err := climb.Sharpen(ctx, l, c.Run, climb.TooFarBehind(best+within/float64(s.problem.N())))
 	if err != nil {
 		return err
 	}
@@ -420,7 +421,7 @@ func (s *surveyor) complete(ctx context.Context, c *Candidate, best float64) err
 func (s *surveyor) climb(ctx context.Context, c *Candidate, q *model.Params, gain, best float64) error {
 	l := s.take()
 	defer s.put(l)
-	stop := TooFarBehind(best + within/float64(s.problem.N()))
+	stop := climb.TooFarBehind(best + within/float64(s.problem.N()))
 	run, err := optim.EM(ctx, l, l.Theta(q), optim.Settings{Iterations: 300, Tolerance: gain, Stop: stop})
 	if err != nil {
 		return err

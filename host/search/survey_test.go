@@ -18,6 +18,7 @@ import (
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/host/search/climb"
 	"github.com/gatedlearning/moe/host/search/partition"
 	"github.com/gatedlearning/moe/internal/stream"
 	"github.com/gatedlearning/moe/plugins/identity"
@@ -527,7 +528,7 @@ func TestSettled(t *testing.T) {
 func TestCreep(t *testing.T) {
 	const n = 60
 	p := quadrants(t, n, 1)
-	s := &softStarts{problem: p, likelihoods: &likelihoods{new: func() *loss.Likelihood { return likelihood(p, p.Rows) }}, steps: mostSteps}
+	s := &softStarts{problem: p, likelihoods: &likelihoods{new: func() *loss.Likelihood { return likelihood(p, p.Rows) }}, steps: climb.MostSteps}
 	start := Random(p, measure(t, p))
 	end := func(best float64) *Candidate {
 		c := &Candidate{Kind: start.Kind, draw: start.Draw}
@@ -557,7 +558,7 @@ func ofHalves(t *testing.T, n int, slope, most float64) *surveyor {
 	s.likelihoods = &likelihoods{new: s.likelihood, reuse: true}
 	s.kinds = surveyStarts(p, measure(t, p), rows)
 	l := s.likelihood()
-	run, err := creep(t.Context(), l, l.Theta(truth), 1e-6, 1000)
+	run, err := climb.Creep(t.Context(), l, l.Theta(truth), 1000)
 	if err != nil {
 		t.Fatal(err)
 	}

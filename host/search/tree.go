@@ -17,6 +17,7 @@ import (
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/host/search/arrange"
+	"github.com/gatedlearning/moe/host/search/climb"
 	"github.com/gatedlearning/moe/internal/stream"
 )
 
@@ -81,7 +82,7 @@ func Splits(p *problem.Problem, e *moment.Evidence, part model.Rows) Start {
 		for {
 			l := loss.NewLikelihood(part, someOf(p.G.Activation, come[:q.K]), q, p.Shape.Free(), 1)
 			l.PenaliseGate(ScreenRidge)
-			r, err := approach(ctx, l, l.Theta(q), nil)
+			r, err := climb.Approach(ctx, l, l.Theta(q), nil)
 			if err != nil {
 				return nil, err
 			}
@@ -177,7 +178,7 @@ func rework(ctx context.Context, t *Task, c *Candidate) error {
 			return err
 		}
 		if better.Status != optim.Converged {
-			if better, err = sharpen(ctx, l, better, nil); err != nil {
+			if better, err = climb.Sharpen(ctx, l, better, nil); err != nil {
 				return err
 			}
 		}

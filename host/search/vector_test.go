@@ -19,6 +19,7 @@ import (
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/host/sample"
+	"github.com/gatedlearning/moe/host/search/climb"
 	"github.com/gatedlearning/moe/plugins/identity"
 	"github.com/gatedlearning/moe/plugins/relu"
 	"github.com/gatedlearning/moe/plugins/tanh"
@@ -307,7 +308,7 @@ func TestVectorRelease(t *testing.T) {
 		l.PenaliseGate(c.Ridge)
 		cost := l.Penalty(nil, c.Run.X)
 		l.PenaliseGate(0)
-		if (c.Ridge > 0) != hard || cost > slack || c.Run.Iterations < 4 || c.Run.Trace[0] != 9 || c.Run.Status != optim.Converged {
+		if (c.Ridge > 0) != hard || cost > climb.Slack || c.Run.Iterations < 4 || c.Run.Trace[0] != 9 || c.Run.Status != optim.Converged {
 			t.Errorf("slope %v: a ridge of %v costs %v, %v after %d", slope, c.Ridge, cost, c.Run.Status, c.Run.Iterations)
 		}
 		if got, err := task.separates(t.Context(), l, c); err != nil || got != hard {
@@ -478,7 +479,7 @@ func TestVectorFinish(t *testing.T) {
 		task := alone(c.p)
 		q := task.join([]*model.Params{c.q})
 		l := task.Likelihood(task.Rows, q)
-		r, err := approach(t.Context(), l, l.Theta(q), nil)
+		r, err := climb.Approach(t.Context(), l, l.Theta(q), nil)
 		if err != nil {
 			t.Fatal(err)
 		}

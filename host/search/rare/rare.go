@@ -17,6 +17,7 @@ import (
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/host/search"
+	"github.com/gatedlearning/moe/host/search/climb"
 	"github.com/gatedlearning/moe/internal/stream"
 )
 
@@ -315,11 +316,11 @@ func placeAnew(ctx context.Context, p *problem.Problem, c *search.Candidate, l *
 			return false, err
 		}
 		for _, at := range places {
-			run, err := search.Climb(ctx, l, l.Theta(o.with(c.Params, at.a)), search.TooFarBehind(c.Run.Value))
+			run, err := climb.Climb(ctx, l, l.Theta(o.with(c.Params, at.a)), climb.TooFarBehind(c.Run.Value))
 			if err != nil {
 				return false, err
 			}
-			if !search.Superior(run.Value, c.Run.Value, l.Rows()) {
+			if !climb.Superior(run.Value, c.Run.Value, l.Rows()) {
 				continue
 			}
 			trial := *c

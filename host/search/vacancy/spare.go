@@ -14,6 +14,7 @@ import (
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/host/search"
+	"github.com/gatedlearning/moe/host/search/climb"
 	"github.com/gatedlearning/moe/host/search/partition"
 	"github.com/gatedlearning/moe/internal/stream"
 )
@@ -231,7 +232,7 @@ func placeSpares(ctx context.Context, t *search.Task, best *search.Candidate, m 
 			}
 		}
 		seen = &search.Spare{Experts: len(m.Spare)}
-		if !search.Hardenable(p) {
+		if !climb.Hardenable(p.Size()) {
 			return seen, nil
 		}
 		which := m.Spare
@@ -301,7 +302,7 @@ func adapt(ctx context.Context, p *problem.Problem, rows *partition.Table,
 	others *model.Params) (*model.Params, error) {
 	l := loss.NewLikelihood(rows.Data, p.G, others, p.With(p.Shape.K-1).Shape.Free(), p.Threads)
 	l.PenaliseGate(search.ScreenRidge)
-	run, err := search.Climb(ctx, l, l.Theta(others), nil)
+	run, err := climb.Climb(ctx, l, l.Theta(others), nil)
 	if err != nil {
 		return nil, err
 	}
