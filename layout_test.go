@@ -107,7 +107,7 @@ var imports = map[string][]string{
 	"host/figures": {"solver", "host/experiment", "internal/shown", gonum, gonumPlot},
 	"host/problem": {"sdk", "internal/claims", "internal/kernel", "internal/memory", "host/model", "host/mixture", "host/dataset", "host/explore", "host/tensor", "host/loss", "host/native", gonum},
 	"host/moment":  {"sdk", "solver", "host/gaussians", "host/mixture", "host/model", "host/optim", "host/tensor", "host/loss", "host/problem", "internal/numeric", "internal/stream", gonum},
-	"host/search":  {"internal/kernel", "host/model", "host/mixture", "host/optim", "host/metric", "host/dataset", "host/loss", "host/infer", "host/infer/specification", "host/problem", "host/moment", "host/search/arrange", "host/search/climb", "host/search/partition", "host/search/separation", "internal/numeric", "internal/stream", gonum},
+	"host/search":  {"internal/kernel", "host/model", "host/mixture", "host/optim", "host/metric", "host/dataset", "host/loss", "host/infer", "host/infer/specification", "host/problem", "host/moment", "host/search/arrange", "host/search/climb", "host/search/partition", "host/search/separation", "host/search/splitmerge", "internal/numeric", "internal/stream", gonum},
 
 	// What is asked of a fitted mixture beside how sure its parameters are.
 	"host/infer/gain":          {"host/model", "host/mixture", "host/loss", gonum},
@@ -133,11 +133,12 @@ var imports = map[string][]string{
 	"host/search/climb":      {"host/loss", "host/optim"},
 	"host/search/partition":  {"host/model", "host/problem", gonum},
 	"host/search/separation": {"host/model", "host/mixture", "host/loss", "host/problem", gonum},
+	"host/search/splitmerge": {"host/model", "host/mixture", "host/loss", "host/optim", "host/problem", "host/search/arrange", "host/search/climb", gonum},
 
 	// What goes on from what it has found is handed to it.
 	"host/search/penalty": {"host/model", "host/loss", "host/infer", "host/optim", "host/problem", "host/search/climb", "internal/stream", gonum},
 	"host/search/rare":    {"host/model", "host/mixture", "host/loss", "host/problem", "host/search", "host/search/climb", "internal/stream", gonum},
-	"host/search/vacancy": {"host/model", "host/mixture", "host/loss", "host/optim", "host/problem", "host/search", "host/search/climb", "host/search/partition", "internal/kernel", "internal/numeric", "internal/stream", gonum},
+	"host/search/vacancy": {"host/model", "host/mixture", "host/loss", "host/optim", "host/problem", "host/search", "host/search/climb", "host/search/partition", "host/search/splitmerge", "internal/kernel", "internal/numeric", "internal/stream", gonum},
 	"host/search/steps":   {"host/search", "host/search/rare", "host/search/vacancy"},
 
 	// What tests of the search and its steps are made of.
@@ -265,6 +266,7 @@ func TestReachable(t *testing.T) {
 			"host/search/climb":      {"host/problem"},
 			"host/search/partition":  {"host/search"},
 			"host/search/separation": {"host/search"},
+			"host/search/splitmerge": {"host/search"},
 			"host":                   {"host/experiment", "host/catalog", "host/report", "host/figures", "internal/pluginproc", gonumPlot, grpc},
 		}[from]
 		if within(from, "internal") {

@@ -23,7 +23,7 @@ const (
 // refines what else it has seen there. There are none under a tree, where σ was given, of noise that is not normal, or
 // of one expert.
 func (f *Found) Near(ctx context.Context, p *problem.Problem, more bool) ([]*Candidate, error) {
-	if f.Best.Failed() || f.Best.Degenerate || p.Shape.K == 1 || !OneGate(p) || p.Shape.Sigma > 0 || p.Link != nil {
+	if f.Best.Failed() || f.Best.Degenerate || p.Shape.K == 1 || !p.OneGate() || p.Shape.Sigma > 0 || p.Link != nil {
 		return nil, nil
 	}
 	var all []*Candidate

@@ -110,7 +110,7 @@ func (f *Found) seen() Seen {
 // starts may agree on another optimum, and no test sees it.
 func unmet(p *problem.Problem, all []*Candidate, c *infer.Certificate, s *Survey) int {
 	few := Count(all, func(c *Candidate) bool { return c.Agrees }) < agreeing || p.TwoValued()
-	if c == nil || c.Optimum != infer.Pass || s != nil || p.Shape.Classes() == 1 || !OneGate(p) || !few ||
+	if c == nil || c.Optimum != infer.Pass || s != nil || p.Shape.Classes() == 1 || !p.OneGate() || !few ||
 		len(all) >= infer.StartsWanted {
 		return 0
 	}
@@ -142,7 +142,7 @@ func (f *Found) visit(ctx context.Context, t *Task, from []Neighbour) (gained bo
 // done so many times before.
 func (f *Found) takeCare(ctx context.Context, p *problem.Problem, e *moment.Evidence, t *Task, before int) error {
 	// those that look further estimate σ
-	alone := p.Shape.K == 1 || !OneGate(p) || p.Shape.Sigma > 0 || p.Shape.Zero
+	alone := p.Shape.K == 1 || !p.OneGate() || p.Shape.Sigma > 0 || p.Shape.Zero
 	if f.Certificate == nil || alone || f.Best.Failed() || f.Best.Degenerate {
 		return nil
 	}
@@ -228,7 +228,7 @@ func newTask(ctx context.Context, p *problem.Problem, e *moment.Evidence, estima
 	if s.Own != nil {
 		t.First = append(t.First, Own(p, s.Own))
 	}
-	if !OneGate(p) {
+	if !p.OneGate() {
 		addTree(t, e, estimate)
 		return t, nil
 	}

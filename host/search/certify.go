@@ -219,7 +219,7 @@ func HiddenBy(far *problem.Outlier, q *model.Params) string {
 // evidenceOf is what these starts, and those of a survey, are evidence of for best.
 func evidenceOf(p *problem.Problem, best *Candidate, all []*Candidate, seen Seen) infer.Evidence {
 	s := seen.Survey
-	e := infer.Evidence{Flat: OneGate(p)}
+	e := infer.Evidence{Flat: p.OneGate()}
 	kinds := map[string]bool{}
 	for _, c := range all {
 		if c.Agrees {

@@ -59,7 +59,7 @@ func narrower(ctx context.Context, t *Task, e *moment.Evidence) (all []*model.Pa
 	if seen == nil {
 		from := &Task{Problem: n, Part: t.Part, Starts: min(t.Starts, flatStarts),
 			Cycle: []Start{KMeans(n, t.Part), Random(n, e)}}
-		if !OneGate(n) {
+		if !n.OneGate() {
 			addTree(from, e, nil)
 		}
 		screened, err := from.screen(ctx, nil, 0)

@@ -12,6 +12,7 @@ import (
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/host/search/climb"
+	"github.com/gatedlearning/moe/host/search/splitmerge"
 	"github.com/gatedlearning/moe/internal/stream"
 )
 
@@ -346,7 +347,7 @@ func (t *Task) splitMerge(ctx context.Context, c *Candidate, rng *rand.Rand, bes
 		if err := l.take(ctx, c, better); err != nil {
 			return err
 		}
-		if math.Abs(c.Run.Value-best) <= clearGain {
+		if math.Abs(c.Run.Value-best) <= splitmerge.ClearGain {
 			if err := t.complete(ctx, c, best); err != nil {
 				return err
 			}

@@ -71,9 +71,6 @@ var surveys = struct{ smooth, kinked scope }{
 	kinked: scope{largest: 200_000, fewRows: 60, iterations: 5000},
 }
 
-// OneGate says whether there is one gate.
-func OneGate(p *problem.Problem) bool { return p.Shape.Tree.Depth() <= 1 }
-
 func scopeOf(p *problem.Problem) scope {
 	if len(p.Kinks()) > 0 {
 		return surveys.kinked
@@ -167,7 +164,7 @@ const (
 // What runs end at is counted when they have converged: of so many rows a step of EM that gains little a row gains
 // much.
 func lateSurvey(ctx context.Context, p *problem.Problem, e *moment.Evidence, starts int) (*Survey, error) {
-	if p.Shape.K == 1 || !OneGate(p) || p.Size() > mostLate || starts < waveSize {
+	if p.Shape.K == 1 || !p.OneGate() || p.Size() > mostLate || starts < waveSize {
 		return nil, nil
 	}
 	work := budget(min(lateSteps*float64(p.Size()), lateWork), starts)
@@ -208,7 +205,7 @@ func (s *surveyor) make(ctx context.Context, e *moment.Evidence) (_ *Survey, err
 
 // Surveyable says whether the table of a problem is small, and its moves are those of one gate.
 func Surveyable(p *problem.Problem) bool {
-	return p.Shape.K > 1 && OneGate(p) && p.Size() <= scopeOf(p).largest
+	return p.Shape.K > 1 && p.OneGate() && p.Size() <= scopeOf(p).largest
 }
 
 // surveyBudget is the work of a survey.

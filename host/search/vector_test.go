@@ -635,3 +635,37 @@ func TestVectorGoesOn(t *testing.T) {
 		}
 	}
 }
+
+// TestImproveSeveral: where two experts of two targets lie on one of three clusters of rows and the third between the others, a move
+// leads to the maximum that a start at the clusters does; from there none gains.
+func TestImproveSeveral(t *testing.T) {
+	levels := [2][]float64{{-4, 0, 4}, {3, -3, 3}}
+	task := &VectorTask{Full: true}
+	var rows []model.Rows
+	for _, of := range levels {
+		p := parallels(t, 900, 3, func(row int) float64 { return of[row%3] }, problem.Request{})
+		task.Problems, rows = append(task.Problems, p), append(rows, p.Rows)
+	}
+	task.Rows = model.Beside(rows)
+	begin := func(c ...[]float64) *Candidate {
+		var coordinates []*model.Params
+		for j, p := range task.Problems {
+			coordinates = append(coordinates, at(p, 1, c[j]...))
+		}
+		return task.climbed(t, task.join(coordinates), task.Rows, ScreenRidge)
+	}
+	top := begin(levels[0], levels[1])
+	merged := begin([]float64{-4.1, -3.9, 2}, []float64{3, 3, 0})
+	if merged.Run.Status != optim.Converged || merged.Run.Value < top.Run.Value+0.1 {
+		t.Fatalf("%v at %v, the top is at %v", merged.Run.Status, merged.Run.Value, top.Run.Value)
+	}
+	search := task.task(task.Rows, nil, nil)
+	was := top.Run
+	if err := search.splitMerge(t.Context(), top, nil, top.Run.Value-1, SameOptimum(900)); err != nil || top.Run != was {
+		t.Errorf("from the top to %v, was %v, error %v", top.Run.Value, was.Value, err)
+	}
+	if err := search.splitMerge(t.Context(), merged, nil, top.Run.Value, SameOptimum(900)); err != nil ||
+		math.Abs(merged.Run.Value-top.Run.Value) > SameOptimum(900) {
+		t.Errorf("from the merged maximum to %v, the top is at %v, error %v", merged.Run.Value, top.Run.Value, err)
+	}
+}

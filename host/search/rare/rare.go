@@ -282,7 +282,7 @@ func Places() search.Step {
 
 func applies(t *search.Task, c *search.Candidate) bool {
 	p := t.Problem
-	one := p.Shape.K > 1 && search.OneGate(p) && p.Shape.Kinds == nil && p.Shape.Output == nil && p.Link == nil
+	one := p.Shape.K > 1 && p.OneGate() && p.Shape.Kinds == nil && p.Shape.Output == nil && p.Link == nil
 	return one && search.Kinked(p) && !search.Surveyable(p) && c.Groups == nil
 }
 

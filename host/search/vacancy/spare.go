@@ -119,7 +119,7 @@ const (
 
 // spareable says whether the places of experts are looked for one by one.
 func spareable(p *problem.Problem) bool {
-	return p.Shape.K > 1 && search.OneGate(p) && p.Shape.Kinds == nil && p.Shape.Output == nil && !p.Shape.Zero
+	return p.Shape.K > 1 && p.OneGate() && p.Shape.Kinds == nil && p.Shape.Output == nil && !p.Shape.Zero
 }
 
 // spares are those of q; none where their places are not looked for.
