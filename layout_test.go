@@ -107,7 +107,7 @@ var imports = map[string][]string{
 	"host/figures": {"solver", "host/experiment", "internal/shown", gonum, gonumPlot},
 	"host/problem": {"sdk", "internal/claims", "internal/kernel", "internal/memory", "host/model", "host/mixture", "host/dataset", "host/explore", "host/tensor", "host/loss", "host/native", gonum},
 	"host/moment":  {"sdk", "solver", "host/gaussians", "host/mixture", "host/model", "host/optim", "host/tensor", "host/loss", "host/problem", "internal/numeric", "internal/stream", gonum},
-	"host/search":  {"internal/kernel", "host/model", "host/mixture", "host/optim", "host/metric", "host/dataset", "host/loss", "host/infer", "host/infer/specification", "host/problem", "host/moment", "host/search/arrange", "host/search/climb", "host/search/partition", "host/search/separation", "host/search/splitmerge", "internal/numeric", "internal/stream", gonum},
+	"host/search":  {"host/model", "host/mixture", "host/optim", "host/dataset", "host/loss", "host/infer", "host/infer/specification", "host/problem", "host/moment", "host/search/climb", "host/search/partition", "host/search/separation", "host/search/splitmerge", "internal/stream", gonum},
 
 	// What is asked of a fitted mixture beside how sure its parameters are.
 	"host/infer/gain":          {"host/model", "host/mixture", "host/loss", gonum},
@@ -135,11 +135,14 @@ var imports = map[string][]string{
 	"host/search/separation": {"host/model", "host/mixture", "host/loss", "host/problem", gonum},
 	"host/search/splitmerge": {"host/model", "host/mixture", "host/loss", "host/optim", "host/problem", "host/search/arrange", "host/search/climb", gonum},
 
-	// What goes on from what it has found is handed to it.
-	"host/search/penalty": {"host/model", "host/loss", "host/infer", "host/optim", "host/problem", "host/search/climb", "internal/stream", gonum},
-	"host/search/rare":    {"host/model", "host/mixture", "host/loss", "host/problem", "host/search", "host/search/climb", "internal/stream", gonum},
-	"host/search/vacancy": {"host/model", "host/mixture", "host/loss", "host/optim", "host/problem", "host/search", "host/search/climb", "host/search/partition", "host/search/splitmerge", "internal/kernel", "internal/numeric", "internal/stream", gonum},
-	"host/search/steps":   {"host/search", "host/search/rare", "host/search/vacancy"},
+	// What goes on from what it has found is handed to it, and what it begins with beside its own starts.
+	"host/search/narrower": {"host/model", "host/moment", "host/loss", "host/search", "host/search/survey", "host/search/tree", "internal/stream"},
+	"host/search/penalty":  {"host/model", "host/loss", "host/infer", "host/optim", "host/problem", "host/search/climb", "internal/stream", gonum},
+	"host/search/rare":     {"host/model", "host/mixture", "host/loss", "host/problem", "host/search", "host/search/climb", "host/search/survey", "internal/stream", gonum},
+	"host/search/survey":   {"host/model", "host/mixture", "host/loss", "host/moment", "host/optim", "host/problem", "host/search", "host/search/climb", "host/search/partition", "internal/stream", gonum},
+	"host/search/tree":     {"host/model", "host/loss", "host/moment", "host/optim", "host/problem", "host/search", "host/search/arrange", "host/search/climb", "host/search/splitmerge", "internal/stream"},
+	"host/search/vacancy":  {"host/model", "host/mixture", "host/loss", "host/optim", "host/problem", "host/search", "host/search/climb", "host/search/partition", "host/search/splitmerge", "host/search/survey", "internal/kernel", "internal/numeric", "internal/stream", gonum},
+	"host/search/steps":    {"host/search", "host/search/narrower", "host/search/rare", "host/search/survey", "host/search/tree", "host/search/vacancy"},
 
 	// What tests of the search and its steps are made of.
 	"host/search/searchtest": {"sdk", "host/dataset", "host/loss", "host/model", "host/moment", "host/optim", "host/problem", "host/sample", "host/search/climb", "plugins/identity", gonum},
@@ -261,12 +264,11 @@ func TestReachable(t *testing.T) {
 		without := map[string][]string{
 			"host/report":            {"host/predict", "host/learn", "host/experiment", "host/catalog", "host/figures", "internal/pluginproc", "html/template", gonumPlot, grpc, "github.com/parquet-go"},
 			"host/report/page":       {"host/experiment", "host/catalog", "host/figures", "internal/pluginproc", gonumPlot, grpc, "github.com/parquet-go"},
-			"host/search":            {"host/search/penalty", "host/search/rare", "host/search/vacancy", "host/search/steps"},
+			"host/search":            {"host/search/narrower", "host/search/penalty", "host/search/rare", "host/search/survey", "host/search/tree", "host/search/vacancy", "host/search/steps"},
 			"host/search/arrange":    {"host/search"},
 			"host/search/climb":      {"host/problem"},
 			"host/search/partition":  {"host/search"},
 			"host/search/separation": {"host/search"},
-			"host/search/splitmerge": {"host/search"},
 			"host":                   {"host/experiment", "host/catalog", "host/report", "host/figures", "internal/pluginproc", gonumPlot, grpc},
 		}[from]
 		if within(from, "internal") {
@@ -536,7 +538,6 @@ var larger = map[string]int{
 
 	"host":        6900, // the steps of a fit, which no others use: a small file for each method and each kind of answer
 	"host/loss":   6800, // one likelihood: the passes share its rows and its layout of θ
-	"host/search": 4400, // one search over candidates: what it is handed is below it already
 	"host/fitted": 3950, // one file: the parts of a model are checked against each other
 
 }

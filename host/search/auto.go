@@ -58,19 +58,21 @@ func Auto(ctx context.Context, p *problem.Problem, e *moment.Evidence, s Setting
 	if note := e.InputsNote(p); note != "" {
 		out.Notes = append(out.Notes, note)
 	}
-	t, err := newTask(ctx, p, e, estimate, s)
+	t, err := NewTask(ctx, p, e, estimate, s)
 	if err != nil {
 		return nil, err
 	}
-	if out.Survey, err = survey(ctx, p, e, s.Starts); err != nil {
+	if out.Survey, err = s.Steps.Survey.of(ctx, p, e, s.Starts); err != nil {
 		return nil, err
 	}
 	t.Others = out.Survey.optima()
 	if out.Survey != nil {
 		t.Soft = Start{} // it has made them
 	}
-	if err := beginNarrower(ctx, t, e, out.Survey != nil); err != nil {
-		return nil, err
+	if begin := t.Steps.Narrower; begin != nil {
+		if err := begin(ctx, t, e, out.Survey != nil); err != nil {
+			return nil, err
+		}
 	}
 	var none string // why there is no certificate
 	out.Best, out.All, err = Run(ctx, t, s.Resume,
@@ -154,7 +156,7 @@ func (f *Found) takeCare(ctx context.Context, p *problem.Problem, e *moment.Evid
 	seen := f.seen()
 	if f.Survey == nil && (len(missed.Spare) > 0 || f.Certificate.PValue < infer.Doubt ||
 		f.Certificate.Optimum != infer.Pass && f.Certificate.Model != infer.NotJudged) {
-		if seen.Survey, err = lateSurvey(ctx, p, e, t.Starts); err != nil {
+		if seen.Survey, err = t.Steps.LateSurvey.of(ctx, p, e, t.Starts); err != nil {
 			return err
 		}
 		f.late, seen.Late = true, true
@@ -216,9 +218,9 @@ func (f *Found) join(others []*Candidate, tolerance float64) {
 	f.All = append(f.All, others...)
 }
 
-// newTask is the search: which starts, on which rows. The user's own and the
+// NewTask is the search: which starts, on which rows. The user's own and the
 // moment estimate come first, then the kinds in turn.
-func newTask(ctx context.Context, p *problem.Problem, e *moment.Evidence, estimate *moment.Estimate,
+func NewTask(ctx context.Context, p *problem.Problem, e *moment.Evidence, estimate *moment.Estimate,
 	s Settings) (*Task, error) {
 	part, err := ScreeningPart(ctx, p)
 	if err != nil {
@@ -229,7 +231,8 @@ func newTask(ctx context.Context, p *problem.Problem, e *moment.Evidence, estima
 		t.First = append(t.First, Own(p, s.Own))
 	}
 	if !p.OneGate() {
-		addTree(t, e, estimate)
+		first, cycle := s.Steps.tree(p, e, estimate, part)
+		t.First, t.Cycle = append(t.First, first...), cycle
 		return t, nil
 	}
 	if estimate != nil {

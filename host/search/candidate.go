@@ -99,6 +99,19 @@ func Agree(all []*Candidate, k int, tolerance float64) bool {
 // which two optima count as one.
 func SameOptimum(rows int) float64 { return sameOptimum / float64(rows) }
 
+// Distinct returns the best so many of a sorted pool that are so far apart in mean log-likelihood.
+func Distinct(pool []*Candidate, most int, apart float64) (out []*Candidate) {
+	for _, c := range pool {
+		if len(out) == most {
+			break
+		}
+		if len(out) == 0 || c.Run.Value > out[len(out)-1].Run.Value+apart {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
 // NoneFinite is the error where all starts on the data failed. It names the row with the largest
 // target, whose density is the first to be below the smallest number.
 func NoneFinite(p *problem.Problem) error {

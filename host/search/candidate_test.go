@@ -73,7 +73,7 @@ func TestAgree(t *testing.T) {
 func TestBestOf(t *testing.T) {
 	wave := []*Candidate{ended(-9, optim.Converged, true), ended(math.Inf(-1), optim.Diverged, false), ended(math.NaN(), optim.Diverged, false), ended(-1, optim.Stopped, false), ended(2, optim.Converged, false)}
 	for best, want := range map[float64]float64{math.Inf(1): -1, 0: -1, -1.5: -1.5} {
-		if got := bestOf(wave, best); got != want {
+		if got := BestOf(wave, best); got != want {
 			t.Errorf("best %v of the wave and %v, want %v", got, best, want)
 		}
 	}

@@ -78,7 +78,7 @@ func TestRefineTakesTheBestOfAllRows(t *testing.T) {
 	part := firstBlocks(p, 2)
 	onPart := [2]*optim.Result{climbed(t, p, part, shareLeft), climbed(t, p, part, shareRight)}
 	onAll := [2]*optim.Result{climbed(t, p, p.Rows, shareLeft), climbed(t, p, p.Rows, shareRight)}
-	if gap := onPart[1].Value - onPart[0].Value; gap < SameOptimum(512) || gap > contenderGap || onAll[0].Value < onAll[1].Value+SameOptimum(2048) {
+	if gap := onPart[1].Value - onPart[0].Value; gap < SameOptimum(512) || gap > ContenderGap || onAll[0].Value < onAll[1].Value+SameOptimum(2048) {
 		t.Fatalf("on the part %v and %v, on all rows %v and %v: the data decide nothing", onPart[0].Value, onPart[1].Value, onAll[0].Value, onAll[1].Value)
 	}
 	l := likelihood(p, part)
@@ -124,7 +124,7 @@ func TestRefineByLevels(t *testing.T) {
 		all = append(all, &Candidate{Run: r, Params: l.Params(r.X), Rows: part})
 	}
 	slices.SortFunc(all, Compare)
-	if gap := all[1].Run.Value - all[0].Run.Value; gap < SameOptimum(part) || gap > contenderGap {
+	if gap := all[1].Run.Value - all[0].Run.Value; gap < SameOptimum(part) || gap > ContenderGap {
 		t.Fatalf("a gap of %v on the part: the data decide nothing", gap)
 	}
 	best, err := task.refine(t.Context(), all)

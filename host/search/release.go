@@ -23,12 +23,12 @@ const heldBack = 1
 // on all data.
 var falls = []float64{10, 100, 3}
 
-// release takes a candidate to a maximum of the likelihood on all rows, without the
+// Release takes a candidate to a maximum of the likelihood on all rows, without the
 // ridge that has held its gate. Where the ridge costs much the gate has no
 // maximum nearby, or none at all: a gate that becomes hard in one step is wrong by
 // some rows and has no gradient left to mend that. So there the ridge falls step by
 // step, with a climb after each.
-func (t *Task) release(ctx context.Context, c *Candidate, free loss.Free) error {
+func (t *Task) Release(ctx context.Context, c *Candidate, free loss.Free) error {
 	return (&releases{Task: t}).release(ctx, c, free)
 }
 
@@ -64,7 +64,7 @@ func (t *Task) letFall(ctx context.Context, c *Candidate, l *loss.Likelihood, fr
 		return nil
 	}
 	trial := from
-	if err := t.anneal(ctx, &trial, free); err != nil {
+	if err := t.Anneal(ctx, &trial, free); err != nil {
 		return err
 	}
 	if trial.Beats(c, n) {
@@ -85,7 +85,7 @@ type releases struct {
 // maximum: more than Newton's method leaves, and less than the values of two maxima have in common by chance.
 const sameMaximum = 1e-11
 
-// release is [Task.release] of one of them, which all have the same free parameters.
+// release is [Task.Release] of one of them, which all have the same free parameters.
 func (r *releases) release(ctx context.Context, c *Candidate, free loss.Free) error {
 	if r.several != nil {
 		return r.several.release(ctx, c)
@@ -129,9 +129,9 @@ func (t *Task) ClimbFrom(ctx context.Context, l *loss.Likelihood, kind string, q
 // carry takes a candidate to a maximum on all rows.
 func (t *Task) carry(ctx context.Context, c *Candidate) error {
 	if climb.Hardenable(t.Problem.Size()) {
-		return t.anneal(ctx, c, t.Problem.Shape.Free())
+		return t.Anneal(ctx, c, t.Problem.Shape.Free())
 	}
-	return t.release(ctx, c, t.Problem.Shape.Free())
+	return t.Release(ctx, c, t.Problem.Shape.Free())
 }
 
 // hardWork bounds what it may cost to harden a gate by EM: steps times rows times parameters.
@@ -152,15 +152,15 @@ func (t *Task) Creep(ctx context.Context, c *Candidate, l *loss.Likelihood, best
 		c.Run.Status = optim.Stopped
 		return nil
 	}
-	return t.anneal(ctx, c, p.Shape.Free())
+	return t.Anneal(ctx, c, p.Shape.Free())
 }
 
-// anneal takes a candidate to a maximum of the likelihood on all rows, or
+// Anneal takes a candidate to a maximum of the likelihood on all rows, or
 // to its supremum where the gate separates: there by EM alone, a way of its own.
-func (t *Task) anneal(ctx context.Context, c *Candidate, free loss.Free) error {
+func (t *Task) Anneal(ctx context.Context, c *Candidate, free loss.Free) error {
 	n := t.Problem.N()
 	l := loss.NewLikelihood(t.Problem.Rows, t.Problem.G, c.Params, free, t.Problem.Threads)
-	if !hardens(l, c.Params) {
+	if !Hardens(l, c.Params) {
 		return c.settle(ctx, l, n)
 	}
 	l.PenaliseGate(0)
@@ -316,6 +316,19 @@ func (c *Candidate) finish(ctx context.Context, l *loss.Likelihood) error {
 	return c.MarkDegenerate(ctx, l)
 }
 
+// Stand puts a candidate where a run on all rows, of which l is the likelihood, has ended, and finishes it where its
+// gate separates there.
+func (c *Candidate) Stand(ctx context.Context, l *loss.Likelihood, run *optim.Result) error {
+	c.Run, c.Params, c.Rows = run, l.Params(run.X), l.N()
+	if err := c.separate(ctx, l); err != nil {
+		return err
+	}
+	if c.Groups != nil {
+		return c.finish(ctx, l)
+	}
+	return c.MarkDegenerate(ctx, l)
+}
+
 // held is what the ridge costs the candidate.
 func (c *Candidate) held(l *loss.Likelihood) float64 {
 	l.PenaliseGate(c.Ridge)
@@ -357,9 +370,9 @@ func (c *Candidate) separate(ctx context.Context, l *loss.Likelihood) (err error
 	return err
 }
 
-// hardens says whether the gate of p becomes hard: the ridge of the screening, which l
+// Hardens says whether the gate of p becomes hard: the ridge of the screening, which l
 // has from here on, would hold it back.
-func hardens(l *loss.Likelihood, p *model.Params) bool {
+func Hardens(l *loss.Likelihood, p *model.Params) bool {
 	l.PenaliseGate(ScreenRidge)
 	return holds(l, l.Theta(p))
 }

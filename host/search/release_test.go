@@ -26,7 +26,7 @@ func released(t testing.TB, p *problem.Problem, q *model.Params) *Candidate {
 	if err := task.climbOn(t.Context(), c, p.Rows); err != nil {
 		t.Fatal(err)
 	}
-	if err := task.release(t.Context(), c, p.Shape.Free()); err != nil {
+	if err := task.Release(t.Context(), c, p.Shape.Free()); err != nil {
 		t.Fatal(err)
 	}
 	return c
@@ -70,7 +70,7 @@ func TestReleaseFromElsewhere(t *testing.T) {
 		"hard, elsewhere": {Params: hard, Rows: 256},
 	} {
 		c.Run = &optim.Result{}
-		if err := (&Task{Problem: p, Part: p.Rows}).release(t.Context(), c, p.Shape.Free()); err != nil {
+		if err := (&Task{Problem: p, Part: p.Rows}).Release(t.Context(), c, p.Shape.Free()); err != nil {
 			t.Fatal(err)
 		}
 		if got := -c.Run.Value * n; math.Abs(got-top) > climb.Slack || c.Rows != n || c.Groups == nil || c.Ridge != 0 {
@@ -128,7 +128,7 @@ func TestHolds(t *testing.T) {
 	for slope, want := range map[float64]bool{0: false, 6.2: false, 6.4: true, 1e6: true} {
 		q := p.Shape.Blank(1)
 		q.Gating[1] = -slope
-		if got := hardens(l, q); got != want {
+		if got := Hardens(l, q); got != want {
 			t.Errorf("slope %v: hardens %v", slope, got)
 		}
 	}
@@ -152,7 +152,7 @@ func TestReleaseTakesTheBest(t *testing.T) {
 			t.Fatal(err)
 		}
 		l := loss.NewLikelihood(p.Rows, p.G, c.Params, p.Shape.Free(), 1)
-		if !hardens(l, c.Params) {
+		if !Hardens(l, c.Params) {
 			continue
 		}
 		var ways []*Candidate
@@ -164,7 +164,7 @@ func TestReleaseTakesTheBest(t *testing.T) {
 			ways = append(ways, &trial)
 		}
 		alone := *c
-		if err := task.anneal(t.Context(), &alone, p.Shape.Free()); err != nil {
+		if err := task.Anneal(t.Context(), &alone, p.Shape.Free()); err != nil {
 			t.Fatal(err)
 		}
 		ways = append(ways, &alone)
@@ -178,7 +178,7 @@ func TestReleaseTakesTheBest(t *testing.T) {
 				won[i]++
 			}
 		}
-		if err := task.release(t.Context(), c, p.Shape.Free()); err != nil {
+		if err := task.Release(t.Context(), c, p.Shape.Free()); err != nil {
 			t.Fatal(err)
 		}
 		if Compare(c, best) > 0 && (c.Degenerate != best.Degenerate || c.Run.Value > best.Run.Value+climb.Slack/n) {
@@ -276,7 +276,7 @@ func TestAnneal(t *testing.T) {
 		p, start := halves(t, n, slope)
 		start.Gating[1] = min(slope, 30)
 		c := &Candidate{Run: &optim.Result{X: likelihood(p, p.Rows).Theta(start)}, Params: start, Rows: n}
-		if err := (&Task{Problem: p, Part: p.Rows}).anneal(t.Context(), c, p.Shape.Free()); err != nil {
+		if err := (&Task{Problem: p, Part: p.Rows}).Anneal(t.Context(), c, p.Shape.Free()); err != nil {
 			t.Fatal(err)
 		}
 		hard, want := slope > 100, 0.0

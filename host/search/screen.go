@@ -99,7 +99,7 @@ func Run(ctx context.Context, t *Task, from State, rule StoppingRule) (best *Can
 	all = from.Candidates
 	for least, screened, wanted := from.Least, from.Done, 0; ; least, screened = max(wanted, len(all)+1), false {
 		if !screened {
-			if all, err = t.screen(ctx, all, least); err != nil {
+			if all, err = t.Screen(ctx, all, least); err != nil {
 				return nil, nil, err
 			}
 		}
@@ -124,14 +124,14 @@ func Run(ctx context.Context, t *Task, from State, rule StoppingRule) (best *Can
 	return best, all, nil
 }
 
-// screen runs starts on the part, wave by wave, after those of all that have
+// Screen runs starts on the part, wave by wave, after those of all that have
 // run, until at least so many have run and enough of them agree on the best
 // optimum, or the budget ends. It returns them best first.
 //
 // Starts that end above the best optimum of their wave are not thrown away:
 // split-merge moves carry them on, and where they then reach the best optimum
 // they count as agreeing.
-func (t *Task) screen(ctx context.Context, all []*Candidate, least int) ([]*Candidate, error) {
+func (t *Task) Screen(ctx context.Context, all []*Candidate, least int) ([]*Candidate, error) {
 	n, _ := t.Part.Dims()
 	tolerance := SameOptimum(n)
 	enough := func() bool { return Agree(all, t.Problem.Shape.Classes(), tolerance) && len(all) >= least }
@@ -151,7 +151,7 @@ func (t *Task) screen(ctx context.Context, all []*Candidate, least int) ([]*Cand
 		if err != nil {
 			return nil, err
 		}
-		best = bestOf(wave, best)
+		best = BestOf(wave, best)
 		err = Each(ctx, t.Problem, wave, func(ctx context.Context, c *Candidate) error {
 			err := t.complete(ctx, c, best)
 			mu.Lock()
@@ -293,8 +293,8 @@ func (t *Task) begin(ctx context.Context, c *Candidate, rng *rand.Rand, best flo
 	return l.take(ctx, c, run)
 }
 
-// bestOf returns the least of best and of where the wave stands.
-func bestOf(wave []*Candidate, best float64) float64 {
+// BestOf returns the least of best and of where the wave stands.
+func BestOf(wave []*Candidate, best float64) float64 {
 	for _, c := range wave {
 		if !c.Degenerate && !c.Failed() {
 			best = min(best, c.Run.Value)

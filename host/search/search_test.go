@@ -44,7 +44,7 @@ func from(q *model.Params) Start {
 // coreSteps are the steps of this package.
 func coreSteps() Steps {
 	return Steps{
-		Refined: []Step{OtherStarts(), SplitMerge(), Reheating(), RowExchange()},
+		Refined: []Step{OtherStarts(), Reheating(), RowExchange()},
 		Last:    []Step{Perturbation(), Polish()},
 	}
 }

@@ -377,7 +377,7 @@ func TestVectorScreening(t *testing.T) {
 	start := func(kind string) Start {
 		return Start{Kind: kind, vector: func(context.Context, *rand.Rand) (*model.VectorParams, error) { return task.at(2), nil }}
 	}
-	all, err := task.task(task.Rows, []Start{start("a"), start("b")}, []Start{start("u"), start("v"), start("w")}).screen(t.Context(), nil, 6)
+	all, err := task.task(task.Rows, []Start{start("a"), start("b")}, []Start{start("u"), start("v"), start("w")}).Screen(t.Context(), nil, 6)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -392,7 +392,7 @@ func TestVectorScreening(t *testing.T) {
 		t.Errorf("told %v; states of %v, done %v", told, least, done)
 	}
 	// Three that agree are enough where no more are asked for.
-	if all, err := task.task(task.Rows, nil, []Start{start("u")}).screen(t.Context(), nil, 4); err != nil || len(all) != 4 {
+	if all, err := task.task(task.Rows, nil, []Start{start("u")}).Screen(t.Context(), nil, 4); err != nil || len(all) != 4 {
 		t.Errorf("%d starts, error %v", len(all), err)
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/host/search"
 	"github.com/gatedlearning/moe/host/search/climb"
+	"github.com/gatedlearning/moe/host/search/survey"
 	"github.com/gatedlearning/moe/internal/stream"
 )
 
@@ -283,7 +284,7 @@ func Places() search.Step {
 func applies(t *search.Task, c *search.Candidate) bool {
 	p := t.Problem
 	one := p.Shape.K > 1 && p.OneGate() && p.Shape.Kinds == nil && p.Shape.Output == nil && p.Link == nil
-	return one && search.Kinked(p) && !search.Surveyable(p) && c.Groups == nil
+	return one && search.Kinked(p) && !survey.Surveyable(p) && c.Groups == nil
 }
 
 // improve takes c to better maxima as long as places lead to one.

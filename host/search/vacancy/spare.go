@@ -16,6 +16,7 @@ import (
 	"github.com/gatedlearning/moe/host/search"
 	"github.com/gatedlearning/moe/host/search/climb"
 	"github.com/gatedlearning/moe/host/search/partition"
+	"github.com/gatedlearning/moe/host/search/survey"
 	"github.com/gatedlearning/moe/internal/stream"
 )
 
@@ -399,7 +400,7 @@ func (s *sparing) pursue(ctx context.Context) error {
 		return s.task.Creep(ctx, c, l, best)
 	})
 	for _, c := range fresh {
-		s.work += search.CostOf(p, c)
+		s.work += survey.CostOf(p, c)
 		if !c.Failed() && !c.Degenerate && c.Run.Status != optim.Stopped {
 			s.climbed = append(s.climbed, c)
 		}

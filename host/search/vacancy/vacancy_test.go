@@ -29,7 +29,7 @@ import (
 // coreSteps are the steps of the search itself.
 func coreSteps() search.Steps {
 	return search.Steps{
-		Refined: []search.Step{search.OtherStarts(), search.SplitMerge(), search.Reheating(), search.RowExchange()},
+		Refined: []search.Step{search.OtherStarts(), search.Reheating(), search.RowExchange()},
 		Last:    []search.Step{search.Perturbation(), search.Polish()},
 	}
 }

@@ -1,4 +1,5 @@
-package search
+// Package tree has what a search for a tree of gates has of its own: where it starts, and a step on all rows.
+package tree
 
 import (
 	"context"
@@ -10,28 +11,29 @@ import (
 	"github.com/gatedlearning/moe/host/moment"
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/host/search"
 	"github.com/gatedlearning/moe/host/search/arrange"
 	"github.com/gatedlearning/moe/host/search/climb"
 	"github.com/gatedlearning/moe/host/search/splitmerge"
 	"github.com/gatedlearning/moe/internal/stream"
 )
 
-// addTree adds the starts of a tree.
-func addTree(t *Task, e *moment.Evidence, estimate *moment.Estimate) {
-	p := t.Problem
-	flat, splits := Flat(p, e), Splits(p, e, t.Part)
-	t.First = append(t.First, flat)
+// Starts are those of a search for a tree that is screened on part of the rows: those that are made once, and those
+// that are made in turn.
+func Starts(p *problem.Problem, e *moment.Evidence, estimate *moment.Estimate,
+	part model.Rows) (first, cycle []search.Start) {
+	flat, splits := flatBest(p, e), splitting(p, e, part)
+	first = []search.Start{flat}
 	if estimate != nil {
-		from := Moments(p.Flat(), e, KindMoments, estimate, t.Part)
-		t.First = append(t.First, inTree(p, from))
+		first = append(first, inTree(p, search.Moments(p.Flat(), e, search.KindMoments, estimate, part)))
 	}
-	t.Cycle = []Start{splits, flat, Random(p, e)}
+	return first, []search.Start{splits, flat, search.Random(p, e)}
 }
 
 // inTree is a start under one gate with its experts arranged in the tree of p, by more
 // rows than starts are screened on.
-func inTree(p *problem.Problem, flat Start) Start {
-	return Start{Kind: flat.Kind, Draw: func(ctx context.Context, rng *rand.Rand) (*model.Params, error) {
+func inTree(p *problem.Problem, flat search.Start) search.Start {
+	return search.Start{Kind: flat.Kind, Draw: func(ctx context.Context, rng *rand.Rand) (*model.Params, error) {
 		q, err := flat.Draw(ctx, rng)
 		if err != nil {
 			return nil, err
@@ -43,40 +45,41 @@ func inTree(p *problem.Problem, flat Start) Start {
 // flatStarts is the budget of starts of a search under one gate.
 const flatStarts = 8
 
-// Flat is the best of a search for the same experts under one gate, arranged: experts
+// flatBest is the best of a search for the same experts under one gate, arranged: experts
 // that lie apart are found under any gate that lets them have their rows.
-func Flat(p *problem.Problem, e *moment.Evidence) Start {
-	return inTree(p, Start{Kind: KindFlat, Draw: func(ctx context.Context, rng *rand.Rand) (*model.Params, error) {
+func flatBest(p *problem.Problem, e *moment.Evidence) search.Start {
+	draw := func(ctx context.Context, rng *rand.Rand) (*model.Params, error) {
 		flat := p.Flat()
 		flat.Seed, flat.Threads = rng.Uint64(), 1
-		t, err := newTask(ctx, flat, e, nil, Settings{Starts: flatStarts})
+		t, err := search.NewTask(ctx, flat, e, nil, search.Settings{Starts: flatStarts})
 		if err != nil {
 			return nil, err
 		}
-		all, err := t.screen(ctx, nil, 0)
+		all, err := t.Screen(ctx, nil, 0)
 		if err != nil {
 			return nil, err
 		}
 		return all[0].Params, nil
-	}})
+	}
+	return inTree(p, search.Start{Kind: search.KindFlat, Draw: draw})
 }
 
-// Splits begins with one expert and splits, again and again, that which has the largest
+// splitting begins with one expert and splits, again and again, that which has the largest
 // sum of squared residuals, along its axis ([loss.Structure]), with EM under one gate in
 // between; then arranges them. Experts with activations of their own come in a random
 // order.
-func Splits(p *problem.Problem, e *moment.Evidence, part model.Rows) Start {
-	return inTree(p, Start{Kind: KindSplits, Draw: func(ctx context.Context, rng *rand.Rand) (*model.Params, error) {
+func splitting(p *problem.Problem, e *moment.Evidence, part model.Rows) search.Start {
+	draw := func(ctx context.Context, rng *rand.Rand) (*model.Params, error) {
 		flat := p.Flat()
 		come := rng.Perm(p.Shape.K)
-		one := Random(flat.With(1), e)
+		one := search.Random(flat.With(1), e)
 		q, err := one.Draw(ctx, rng)
 		if err != nil {
 			return nil, err
 		}
 		for {
 			l := loss.NewLikelihood(part, someOf(p.G.Activation, come[:q.K]), q, p.Shape.Free(), 1)
-			l.PenaliseGate(ScreenRidge)
+			l.PenaliseGate(search.ScreenRidge)
 			r, err := climb.Approach(ctx, l, l.Theta(q), nil)
 			if err != nil {
 				return nil, err
@@ -90,7 +93,8 @@ func Splits(p *problem.Problem, e *moment.Evidence, part model.Rows) Start {
 			}
 			q = splitmerge.Grown(q, s, flat.With(q.K+1).Shape)
 		}
-	}})
+	}
+	return inTree(p, search.Start{Kind: search.KindSplits, Draw: draw})
 }
 
 // someOf are the activations of the experts named, in that order.
@@ -108,16 +112,18 @@ func someOf(act model.Activation, experts []int) model.Activation {
 
 // SplitMerge looks for a better tree than the best on all rows, by the proposals of the
 // screening: two trees that are close on a part need not be so on all.
-func SplitMerge() Step {
-	applies := func(t *Task, c *Candidate) bool {
+func SplitMerge() search.Step {
+	applies := func(t *search.Task, c *search.Candidate) bool {
 		return !t.Problem.OneGate() && !c.Degenerate && c.Run.Status == optim.Converged
 	}
-	return inPlace("split and merge", applies,
-		func(ctx context.Context, t *Task, c *Candidate, _ Occasion) error { return rework(ctx, t, c) })
+	return search.Step{Name: "split and merge", Applies: applies,
+		Try: func(ctx context.Context, t *search.Task, best *search.Candidate,
+			_ search.Occasion) (*search.Candidate, error) {
+			return best, rework(ctx, t, best)
+		}}
 }
 
-func rework(ctx context.Context, t *Task, c *Candidate) error {
-	n := t.Problem.N()
+func rework(ctx context.Context, t *search.Task, c *search.Candidate) error {
 	l := loss.NewLikelihood(t.Problem.Rows, t.Problem.G, c.Params, t.Problem.Shape.Free(), t.Problem.Threads)
 	propose := splitmerge.Of(t.Problem, t.Problem.Rows, stream.New(t.Problem.Seed, stream.Rework, 0))
 	for range mostReworked {
@@ -131,20 +137,12 @@ func rework(ctx context.Context, t *Task, c *Candidate) error {
 			}
 		}
 		better.Trace = slices.Concat(c.Run.Trace, better.Trace)
-		c.Run, c.Params, c.Rows = better, l.Params(better.X), n
-		if err = c.separate(ctx, l); err != nil {
-			return err
-		}
-		if c.Groups != nil {
-			err = c.finish(ctx, l)
-		} else {
-			err = c.MarkDegenerate(ctx, l)
-		}
-		if err != nil {
+		if err := c.Stand(ctx, l, better); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
+// mostReworked better trees are gone on from.
 const mostReworked = 6
