@@ -28,7 +28,6 @@ var (
 	at         = searchtest.At
 	likelihood = searchtest.Likelihood
 	tree       = searchtest.Tree
-	logitOf    = searchtest.LogitOf
 	climbed    = searchtest.Climbed
 	halves     = searchtest.Halves
 	lopsided   = searchtest.Lopsided
