@@ -19,8 +19,8 @@ type Step struct {
 	Try func(ctx context.Context, t *Task, best *Candidate, when Occasion) (*Candidate, error)
 }
 
-// Steps are what is handed to a search: what it begins with, and the steps that it makes, in their order. The zero value
-// is none.
+// Steps are what is handed to a search: what it begins with, and the steps that it makes, in their order. The zero
+// value is none.
 type Steps struct {
 	Survey     Surveying // of a small table, before the screening
 	LateSurvey Surveying // of a table that is too large for one, where agreement of a few starts is no evidence
