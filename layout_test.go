@@ -107,7 +107,7 @@ var imports = map[string][]string{
 	"host/figures": {"solver", "host/experiment", "internal/shown", gonum, gonumPlot},
 	"host/problem": {"sdk", "internal/claims", "internal/kernel", "internal/memory", "host/model", "host/mixture", "host/dataset", "host/explore", "host/tensor", "host/loss", "host/native", gonum},
 	"host/moment":  {"sdk", "solver", "host/gaussians", "host/mixture", "host/model", "host/optim", "host/tensor", "host/problem", "internal/numeric", "internal/stream", gonum},
-	"host/search":  {"internal/kernel", "host/model", "host/mixture", "host/optim", "host/metric", "host/dataset", "host/loss", "host/infer", "host/infer/specification", "host/problem", "host/moment", "host/search/arrange", "host/search/partition", "host/search/separation", "internal/numeric", "internal/stream", gonum},
+	"host/search":  {"host/model", "host/mixture", "host/optim", "host/dataset", "host/loss", "host/infer", "host/infer/specification", "host/problem", "host/moment", "host/search/climb", "host/search/partition", "host/search/separation", "host/search/splitmerge", "internal/stream", gonum},
 
 	// Losses that are descended by mini-batches.
 	"host/loss/minibatch": {"internal/kernel", "solver", "host/model", "host/mixture", gonum},
@@ -133,27 +133,32 @@ var imports = map[string][]string{
 
 	// What the search imports knows nothing of it.
 	"host/search/arrange":    {"internal/kernel", "internal/numeric", "host/model", "host/mixture", "host/optim", "host/problem", gonum},
+	"host/search/climb":      {"host/loss", "host/optim"},
 	"host/search/partition":  {"host/model", "host/problem", gonum},
 	"host/search/separation": {"host/model", "host/mixture", "host/loss", "host/problem", gonum},
+	"host/search/splitmerge": {"host/model", "host/mixture", "host/loss", "host/optim", "host/problem", "host/search/arrange", "host/search/climb", gonum},
 
-	// What goes on from what it has found is handed to it.
-	"host/search/penalty": {"host/model", "host/loss", "host/infer", "host/optim", "host/problem", "host/search", "internal/stream", gonum},
-	"host/search/rare":    {"host/model", "host/mixture", "host/loss", "host/problem", "host/search", "internal/stream", gonum},
-	"host/search/vacancy": {"host/model", "host/mixture", "host/loss", "host/optim", "host/problem", "host/search", "host/search/partition", "internal/kernel", "internal/numeric", "internal/stream", gonum},
-	"host/search/steps":   {"host/search", "host/search/rare", "host/search/vacancy"},
+	// What goes on from what it has found is handed to it, and what it begins with beside its own starts.
+	"host/search/narrower": {"host/model", "host/moment", "host/loss", "host/search", "host/search/survey", "host/search/tree", "internal/stream"},
+	"host/search/penalty":  {"host/model", "host/loss", "host/infer", "host/optim", "host/problem", "host/search/climb", "internal/stream", gonum},
+	"host/search/rare":     {"host/model", "host/mixture", "host/loss", "host/problem", "host/search", "host/search/climb", "host/search/survey", "internal/stream", gonum},
+	"host/search/survey":   {"host/model", "host/mixture", "host/loss", "host/moment", "host/optim", "host/problem", "host/search", "host/search/climb", "host/search/partition", "internal/stream", gonum},
+	"host/search/tree":     {"host/model", "host/loss", "host/moment", "host/optim", "host/problem", "host/search", "host/search/arrange", "host/search/climb", "host/search/splitmerge", "internal/stream"},
+	"host/search/vacancy":  {"host/model", "host/mixture", "host/loss", "host/optim", "host/problem", "host/search", "host/search/climb", "host/search/partition", "host/search/splitmerge", "host/search/survey", "internal/kernel", "internal/numeric", "internal/stream", gonum},
+	"host/search/steps":    {"host/search", "host/search/narrower", "host/search/rare", "host/search/survey", "host/search/tree", "host/search/vacancy"},
 
 	// What tests of the search and its steps are made of.
-	"host/search/searchtest": {"sdk", "host/dataset", "host/loss", "host/model", "host/moment", "host/problem", "host/sample", "plugins/identity", gonum},
+	"host/search/searchtest": {"sdk", "host/dataset", "host/loss", "host/model", "host/moment", "host/optim", "host/problem", "host/sample", "host/search/climb", "plugins/identity", gonum},
 
-	"host/descent": {"host/model", "host/optim", "host/metric", "host/loss", "host/loss/minibatch", "host/problem", "host/moment", "host/search", "internal/stream", gonum},
+	"host/descent": {"host/model", "host/optim", "host/metric", "host/loss", "host/loss/minibatch", "host/problem", "host/moment", "host/search", "host/search/climb", "internal/stream", gonum},
 	"host": {"sdk", "internal/claims", "internal/envelope", "internal/numeric", "host/explore", "host/model", "host/optim", "host/metric", "host/dataset", "host/loss", "host/infer", "host/infer/gain", "host/infer/specification",
-		"host/problem", "host/mixture", "host/moment", "host/search", "host/search/penalty", "host/search/separation", "host/search/steps", "host/search/vacancy", "host/descent", "host/fitted", "host/predict", "host/recheck", "host/shard", "host/shard/newton", "host/terms", "internal/stream", gonum},
+		"host/problem", "host/mixture", "host/moment", "host/search", "host/search/climb", "host/search/penalty", "host/search/separation", "host/search/steps", "host/search/vacancy", "host/descent", "host/fitted", "host/predict", "host/recheck", "host/shard", "host/shard/newton", "host/terms", "internal/stream", gonum},
 	"host/network": {"sdk", "sdk/gauss", "solver/properties", "internal/numeric", "host/model", "host/optim", "host/tensor", "host/metric", "host/dataset", "host/infer", "host/infer/specification", "host/problem", "host/recheck", "internal/stream", gonum},
 	"host/diverse": {"sdk/gauss", "host/model", "host/optim", "host/network", "internal/stream", gonum},
 	"host/catalog": {"sdk", "expression", "table", "internal/claims", "internal/pluginproc", "internal/sandbox", "internal/spotcheck", "internal/suggest", "internal/wasm", "internal/wire", "internal/atomicfile",
 		"plugins/exp", "plugins/identity", "plugins/leakyrelu", "plugins/probit", "plugins/relu", "plugins/sigmoid", "plugins/softplus", "plugins/tanh", "golang.org/x/sys"},
 
-	"host/experiment": {"sdk", "sdk/gauss", "solver", "solver/properties", "host/network", "host/diverse", "host/model", "host/mixture", "host/problem", "host/moment", "host/search", "host/search/steps", "host/optim", "host/metric", "host/tensor",
+	"host/experiment": {"sdk", "sdk/gauss", "solver", "solver/properties", "host/network", "host/diverse", "host/model", "host/mixture", "host/problem", "host/moment", "host/search", "host/search/climb", "host/search/steps", "host/optim", "host/metric", "host/tensor",
 		"host/dataset", "host/sample", "host/loss", "host/loss/minibatch", "host/fitted", "host/catalog", "host/gru", "host/gru/states", "host/infer/gain", "examples", "internal/atomicfile", "internal/stream", gonum},
 
 	// A fit is described, for the command and for other programs.
@@ -262,8 +267,9 @@ func TestReachable(t *testing.T) {
 		without := map[string][]string{
 			"host/report":            {"host/predict", "host/learn", "host/experiment", "host/catalog", "host/figures", "internal/pluginproc", "html/template", gonumPlot, grpc, "github.com/parquet-go"},
 			"host/report/page":       {"host/experiment", "host/catalog", "host/figures", "internal/pluginproc", gonumPlot, grpc, "github.com/parquet-go"},
-			"host/search":            {"host/search/penalty", "host/search/rare", "host/search/vacancy", "host/search/steps"},
+			"host/search":            {"host/search/narrower", "host/search/penalty", "host/search/rare", "host/search/survey", "host/search/tree", "host/search/vacancy", "host/search/steps"},
 			"host/search/arrange":    {"host/search"},
+			"host/search/climb":      {"host/problem"},
 			"host/search/partition":  {"host/search"},
 			"host/search/separation": {"host/search"},
 			"host":                   {"host/experiment", "host/catalog", "host/report", "host/figures", "internal/pluginproc", gonumPlot, grpc},
@@ -535,7 +541,6 @@ var larger = map[string]int{
 
 	"host":        6900, // the steps of a fit, which no others use: a small file for each method and each kind of answer
 	"host/loss":   6200, // one likelihood: the passes share its rows and its layout of θ
-	"host/search": 4400, // one search over candidates: what it is handed is below it already
 	"host/fitted": 3950, // one file: the parts of a model are checked against each other
 
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/gatedlearning/moe/host/moment"
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/host/search"
+	"github.com/gatedlearning/moe/host/search/climb"
 )
 
 // The study of the certificate by groups goes in pieces, each of which adds a line
@@ -159,7 +160,7 @@ type climbed struct {
 func climbWithin(ctx context.Context, l *loss.Likelihood, q *model.Params, best float64) *climbed {
 	last := math.Inf(1)
 	behind := false
-	r, err := search.Climb(ctx, l, l.Theta(q), func(iteration int, value float64) bool {
+	r, err := climb.Climb(ctx, l, l.Theta(q), func(iteration int, value float64) bool {
 		gain := last - value
 		last = value
 		behind = iteration >= 10 && value-best > 200*gain

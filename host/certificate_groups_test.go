@@ -13,7 +13,7 @@ import (
 	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/problem"
-	"github.com/gatedlearning/moe/host/search"
+	"github.com/gatedlearning/moe/host/search/climb"
 	"github.com/gatedlearning/moe/plugins/identity"
 	"github.com/gatedlearning/moe/plugins/leakyrelu"
 	"github.com/gatedlearning/moe/plugins/relu"
@@ -259,7 +259,7 @@ func climbFrom(t testing.TB, p *problem.Problem, q *model.Params) (*model.Params
 	t.Helper()
 	q = p.Shape.Adopt(p.Units.Into(q))
 	l := loss.NewLikelihood(p.Rows, p.G, q, p.Shape.Free(), 1)
-	r, err := search.Climb(t.Context(), l, l.Theta(q), nil)
+	r, err := climb.Climb(t.Context(), l, l.Theta(q), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,6 +24,7 @@ import (
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/host/sample"
 	"github.com/gatedlearning/moe/host/search"
+	"github.com/gatedlearning/moe/host/search/climb"
 	"github.com/gatedlearning/moe/internal/testslow"
 	"github.com/gatedlearning/moe/plugins/identity"
 	"github.com/gatedlearning/moe/plugins/leakyrelu"
@@ -410,7 +411,7 @@ func (s studyDesign) locals(t *testing.T, p *problem.Problem, e *moment.Evidence
 			floats.Scale(0.1, q.Sigma)
 		}
 		l := loss.NewLikelihood(p.Rows, p.G, q, p.Shape.Free(), 0)
-		run, err := search.Climb(t.Context(), l, l.Theta(q), nil)
+		run, err := climb.Climb(t.Context(), l, l.Theta(q), nil)
 		if err != nil {
 			t.Fatal(err)
 		}

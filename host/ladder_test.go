@@ -20,9 +20,9 @@ import (
 	"github.com/gatedlearning/moe/sdk"
 )
 
-// TestClimb: the way over a range of k, by what begins where. Scores are what a fit comes to alone, and what it comes to from a
+// TestUpAndDown: the way over a range of k, by what begins where. Scores are what a fit comes to alone, and what it comes to from a
 // neighbour of a given score.
-func TestClimb(t *testing.T) {
+func TestUpAndDown(t *testing.T) {
 	for name, c := range map[string]struct {
 		from, to int
 		alone    map[int]int
@@ -44,7 +44,7 @@ func TestClimb(t *testing.T) {
 			}
 			return c.led(k, beside, score[beside])
 		}
-		err := climb(c.from, c.to, func(k int, beside []int) error {
+		err := upAndDown(c.from, c.to, func(k int, beside []int) error {
 			fits = append(fits, fmt.Sprint(k, beside))
 			best := max(score[k], c.alone[k])
 			for _, o := range beside {

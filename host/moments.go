@@ -10,6 +10,7 @@ import (
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/host/search"
+	"github.com/gatedlearning/moe/host/search/climb"
 )
 
 // Moments is the paper alone: regressors from the moment tensors, gating by
@@ -83,7 +84,7 @@ func gate(ctx context.Context, p *problem.Problem, q *model.Params,
 	}
 	q = p.Shape.WithNoise(q, p.Shape.Sigma)
 	l := loss.Log(p.Rows, p.G, q, p.Threads)
-	if run, err = search.Climb(ctx, l, l.Theta(q), nil); err != nil {
+	if run, err = climb.Climb(ctx, l, l.Theta(q), nil); err != nil {
 		return nil, nil, "", err
 	}
 	return l.Params(run.X), run, "", nil

@@ -19,6 +19,7 @@ import (
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/host/sample"
 	"github.com/gatedlearning/moe/host/search"
+	"github.com/gatedlearning/moe/host/search/climb"
 	"github.com/gatedlearning/moe/internal/designtest"
 	"github.com/gatedlearning/moe/plugins/identity"
 	"github.com/gatedlearning/moe/plugins/relu"
@@ -150,7 +151,7 @@ func (c leaningPair) course(t testing.TB, n, corrections int, seed uint64) (out 
 	}
 	at := truth.Clone()
 	l := loss.NewLikelihood(p.Rows, p.G, at, loss.All, 1)
-	r, err := search.Climb(ctx, l, l.Theta(at), nil)
+	r, err := climb.Climb(ctx, l, l.Theta(at), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatedlearning/moe/host/search"
+	"github.com/gatedlearning/moe/host/search/climb"
 
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
@@ -59,7 +59,7 @@ func truthStarted(t testing.TB, act sdk.Activation, src dataset.Source, truth *m
 		t.Fatal(err)
 	}
 	l := loss.NewLikelihood(data, act, truth, loss.All, 0)
-	r, err := search.Climb(t.Context(), l, l.Theta(truth), nil)
+	r, err := climb.Climb(t.Context(), l, l.Theta(truth), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -170,15 +170,15 @@ func (s *series) ladder(ctx context.Context, from, to int) (rungs, error) {
 	if !helps {
 		beats = func(int, int) (bool, error) { return false, nil }
 	}
-	return fits, climb(from, to, fit, beats)
+	return fits, upAndDown(from, to, fit, beats)
 }
 
 // mostSweeps are made at most over a range of k, down and up: each mends a k, or is the last.
 const mostSweeps = 4
 
-// climb has every k fitted: upwards, each from the one below, then downwards and upwards again as long as a k has a
+// upAndDown has every k fitted: upwards, each from the one below, then downwards and upwards again as long as a k has a
 // neighbour that beats it, from which, and the one on its other side, it is fitted anew.
-func climb(from, to int, fit func(k int, beside []int) error, beats func(k, beside int) (bool, error)) error {
+func upAndDown(from, to int, fit func(k int, beside []int) error, beats func(k, beside int) (bool, error)) error {
 	type side struct{ k, beside int }
 	version, seen := map[int]int{}, map[side]int{}
 	do := func(k int, beside ...int) error {

@@ -14,6 +14,7 @@ import (
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/host/recheck"
 	"github.com/gatedlearning/moe/host/search"
+	"github.com/gatedlearning/moe/host/search/climb"
 )
 
 // checked returns a [*recheck.Error] where the log-likelihood that a model states is not that
@@ -91,7 +92,7 @@ const (
 
 // bounded is a likelihood L of parameters P with a bound on its gate's logits.
 type bounded[L, P any] interface {
-	search.Climber
+	climb.Likelihood
 	Theta(p P) []float64
 	AtBound(p P) bool
 	Loosened(times float64) L
@@ -105,11 +106,11 @@ func boundNote[L bounded[L, P], P any](ctx context.Context, within L, best P) (s
 		return "", nil
 	}
 	theta := within.Theta(best)
-	tight, err := search.Climb(ctx, within, theta, nil)
+	tight, err := climb.Climb(ctx, within, theta, nil)
 	if err != nil {
 		return "", err
 	}
-	loose, err := search.Climb(ctx, within.Loosened(loosened), theta, nil)
+	loose, err := climb.Climb(ctx, within.Loosened(loosened), theta, nil)
 	if err != nil {
 		return "", err
 	}

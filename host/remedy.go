@@ -15,7 +15,7 @@ import (
 	"github.com/gatedlearning/moe/host/mixture"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/problem"
-	"github.com/gatedlearning/moe/host/search"
+	"github.com/gatedlearning/moe/host/search/climb"
 )
 
 // remedyRows is about how many rows of the data another density is tried on.
@@ -125,7 +125,7 @@ type tried struct {
 // climb fits some rows under the remedy, beside a fit whose mean negative log-likelihood of them is value.
 func (r remedy) climb(ctx context.Context, p *problem.Problem, rows model.Rows, value float64) (tried, error) {
 	after := loss.NewLikelihood(rows, p.G, r.start, r.shape.Estimated(), p.Threads)
-	run, err := search.Climb(ctx, after, after.Theta(r.start), nil)
+	run, err := climb.Climb(ctx, after, after.Theta(r.start), nil)
 	if err != nil {
 		return tried{}, err
 	}

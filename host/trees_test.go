@@ -15,7 +15,7 @@ import (
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/moment"
 	"github.com/gatedlearning/moe/host/sample"
-	"github.com/gatedlearning/moe/host/search"
+	"github.com/gatedlearning/moe/host/search/climb"
 	"github.com/gatedlearning/moe/plugins/identity"
 	"github.com/gatedlearning/moe/plugins/relu"
 	"github.com/gatedlearning/moe/sdk"
@@ -141,7 +141,7 @@ func (c treeCell) fit(t *testing.T, seed uint64, flat bool) (f treeFit) {
 	}
 	truth := p.Shape.Adopt(p.Units.Into(s.Truth.Clone()))
 	l := loss.NewLikelihood(p.Rows, p.G, truth, p.Shape.Free(), 0)
-	run, err := search.Climb(ctx, l, l.Theta(truth), nil)
+	run, err := climb.Climb(ctx, l, l.Theta(truth), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

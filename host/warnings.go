@@ -15,7 +15,6 @@ import (
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/predict"
 	"github.com/gatedlearning/moe/host/problem"
-	"github.com/gatedlearning/moe/host/search"
 	"github.com/gatedlearning/moe/host/search/vacancy"
 )
 
@@ -136,7 +135,7 @@ func warnOfDoubtful(ctx context.Context, m *fitted.Model, p *problem.Problem, q 
 // kind; see [offer]. Where that is not tried, the experts in doubt have no standard errors.
 func offerBest(ctx context.Context, m *fitted.Model, p *problem.Problem, q *model.Params, pairs []infer.Pair,
 	doubted []int) (string, error) {
-	if !search.OneGate(p) || p.Leaves != nil || p.Shape.Output != nil {
+	if !p.OneGate() || p.Leaves != nil || p.Shape.Output != nil {
 		withoutErrors(m, q, doubted, p.Shape.Tied)
 		return "; " + without(doubted), nil
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
-	"github.com/gatedlearning/moe/host/search"
+	"github.com/gatedlearning/moe/host/search/climb"
 )
 
 // Bounds of the projected gradient descent on L_log. σ is brought up to date
@@ -76,7 +76,7 @@ func noiseStep(ctx context.Context, p *problem.Problem,
 	q *model.Params) (_ *model.Params, value, change float64, err error) {
 	l := loss.NewLikelihood(p.Rows, p.G, q, loss.Free{Sigma: true}, p.Threads)
 	theta := l.Theta(q)
-	run, err := search.Climb(ctx, l, theta, nil)
+	run, err := climb.Climb(ctx, l, theta, nil)
 	if err != nil {
 		return nil, 0, 0, err
 	}

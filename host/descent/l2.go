@@ -18,6 +18,7 @@ import (
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/host/search"
+	"github.com/gatedlearning/moe/host/search/climb"
 	"github.com/gatedlearning/moe/internal/stream"
 )
 
@@ -177,7 +178,7 @@ func noiseAlone(ctx context.Context, p *problem.Problem, c *search.Candidate) er
 	l := loss.NewLikelihood(p.Rows, p.G, c.Params, loss.Free{Sigma: estimated}, 1)
 	theta := l.Theta(c.Params)
 	if estimated {
-		run, err := search.Climb(ctx, l, theta, nil)
+		run, err := climb.Climb(ctx, l, theta, nil)
 		if err != nil {
 			return err
 		}

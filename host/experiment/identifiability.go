@@ -10,7 +10,7 @@ import (
 	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/optim"
-	"github.com/gatedlearning/moe/host/search"
+	"github.com/gatedlearning/moe/host/search/climb"
 	"github.com/gatedlearning/moe/internal/stream"
 )
 
@@ -164,7 +164,7 @@ func aloneLikelihood(ctx context.Context, act model.Activation, law *lattice, da
 	least, value := math.Inf(1), math.Inf(1)
 	for _, p := range starts {
 		l := loss.NewLikelihood(data, act, p, varies, 1)
-		climbed, err := search.Climb(ctx, l, l.Theta(p), nil)
+		climbed, err := climb.Climb(ctx, l, l.Theta(p), nil)
 		if err != nil {
 			return 0, err
 		}

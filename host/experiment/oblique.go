@@ -12,6 +12,7 @@ import (
 	"github.com/gatedlearning/moe/host/moment"
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/host/search"
+	"github.com/gatedlearning/moe/host/search/climb"
 	"github.com/gatedlearning/moe/host/tensor"
 )
 
@@ -83,7 +84,7 @@ func obliquePoint(ctx context.Context, s *study, n, run int, out *output) error 
 		return err
 	}
 	l := loss.NewLikelihood(p.Rows, s.act, q, loss.All, 1)
-	r, err := search.Climb(ctx, l, l.Theta(q), nil)
+	r, err := climb.Climb(ctx, l, l.Theta(q), nil)
 	if err != nil {
 		return err
 	}

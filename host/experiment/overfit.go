@@ -13,7 +13,7 @@ import (
 	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/optim"
-	"github.com/gatedlearning/moe/host/search"
+	"github.com/gatedlearning/moe/host/search/climb"
 	"github.com/gatedlearning/moe/internal/stream"
 )
 
@@ -223,7 +223,7 @@ func crowdErrors(ctx context.Context, rng *rand.Rand, data *model.Data, parts, s
 	for range starts {
 		p := crowd(rng, truth, parts)
 		l := loss.NewLikelihood(data, act, p, loss.All, 1)
-		run, err := search.Climb(ctx, l, l.Theta(p), nil)
+		run, err := climb.Climb(ctx, l, l.Theta(p), nil)
 		if err != nil {
 			return nil, err
 		}

@@ -221,3 +221,42 @@ func TestEachSlice(t *testing.T) {
 		t.Errorf("copied to another shape: %+v", other)
 	}
 }
+
+// TestTilt: the logit of one expert changes against all others, which keep their odds.
+func TestTilt(t *testing.T) {
+	const k, d = 4, 3
+	rng := rand.New(rand.NewPCG(2, 2))
+	random := func(n int) []float64 {
+		v := make([]float64, n)
+		for i := range v {
+			v[i] = rng.NormFloat64()
+		}
+		return v
+	}
+	p := NewParams(k, d)
+	copy(p.Gating, random((k-1)*d))
+	p.GatingIntercepts = random(k - 1)
+	w, v, x := random(d), rng.NormFloat64(), random(d)
+	logit := func(q *Params, i int) float64 {
+		if i == k-1 {
+			return 0
+		}
+		return floats.Dot(q.Gate(i), x) + q.GatingIntercepts[i]
+	}
+	for i := range k {
+		q := p.Clone()
+		q.Tilt(i, w, v, -1)
+		for j := range k {
+			want := logit(p, j) - logit(p, (j+1)%k)
+			if j == i {
+				want -= floats.Dot(w, x) + v
+			}
+			if (j+1)%k == i {
+				want += floats.Dot(w, x) + v
+			}
+			if got := logit(q, j) - logit(q, (j+1)%k); math.Abs(got-want) > 1e-12 {
+				t.Errorf("expert %d tilted: log-odds of %d are %v, want %v", i, j, got, want)
+			}
+		}
+	}
+}

@@ -426,6 +426,9 @@ func (p *Problem) Observations() float64 {
 // Grouped says whether the rows are in groups.
 func (p *Problem) Grouped() bool { return len(p.Groups.IDs) > 0 }
 
+// OneGate says whether there is one gate, and no tree of them.
+func (p *Problem) OneGate() bool { return p.Shape.Tree.Depth() <= 1 }
+
 // N returns the number of rows.
 func (p *Problem) N() int {
 	n, _ := p.Rows.Dims()

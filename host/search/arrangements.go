@@ -14,6 +14,8 @@ const (
 	// mostRefinedMore optima are refined where all are asked for, of those that end within so many units more: EM that
 	// ends where a step gains little a row has not reached them.
 	mostRefinedMore, unreached = 12, 6
+	// apartMore is how far apart in log-likelihood those that are refined are.
+	apartMore = 0.1
 	// sameValue is a difference in log-likelihood below which two runs have ended at one maximum.
 	sameValue = 1e-3
 )
@@ -23,7 +25,7 @@ const (
 // refines what else it has seen there. There are none under a tree, where σ was given, of noise that is not normal, or
 // of one expert.
 func (f *Found) Near(ctx context.Context, p *problem.Problem, more bool) ([]*Candidate, error) {
-	if f.Best.Failed() || f.Best.Degenerate || p.Shape.K == 1 || !OneGate(p) || p.Shape.Sigma > 0 || p.Link != nil {
+	if f.Best.Failed() || f.Best.Degenerate || p.Shape.K == 1 || !p.OneGate() || p.Shape.Sigma > 0 || p.Link != nil {
 		return nil, nil
 	}
 	var all []*Candidate
@@ -67,19 +69,19 @@ func (f *Found) refineMore(ctx context.Context, p *problem.Problem, all []*Candi
 		}
 	}
 	if f.Survey != nil {
-		seen = append(seen, f.Survey.pool...)
+		seen = append(seen, f.Survey.Pool...)
 	}
 	limit := f.Best.Run.Value + (arrangementGap+unreached)/float64(p.N())
 	seen = slices.DeleteFunc(seen, func(c *Candidate) bool { return c.Failed() || c.Degenerate || c.Run.Value > limit })
 	slices.SortStableFunc(seen, Compare)
 	var out []*Candidate
-	for _, c := range distinct(seen, p.N(), mostRefinedMore, elitesApart) {
+	for _, c := range Distinct(seen, mostRefinedMore, apartMore/float64(p.N())) {
 		refined := *c
 		refined.Ridge = 0
 		out = append(out, &refined)
 	}
 	t := &Task{Problem: p, Part: p.Rows}
 	return out, Each(ctx, p, out, func(ctx context.Context, c *Candidate) error {
-		return t.anneal(ctx, c, p.Shape.Free())
+		return t.Anneal(ctx, c, p.Shape.Free())
 	})
 }

@@ -58,19 +58,21 @@ func Auto(ctx context.Context, p *problem.Problem, e *moment.Evidence, s Setting
 	if note := e.InputsNote(p); note != "" {
 		out.Notes = append(out.Notes, note)
 	}
-	t, err := newTask(ctx, p, e, estimate, s)
+	t, err := NewTask(ctx, p, e, estimate, s)
 	if err != nil {
 		return nil, err
 	}
-	if out.Survey, err = survey(ctx, p, e, s.Starts); err != nil {
+	if out.Survey, err = s.Steps.Survey.of(ctx, p, e, s.Starts); err != nil {
 		return nil, err
 	}
 	t.Others = out.Survey.optima()
 	if out.Survey != nil {
 		t.Soft = Start{} // it has made them
 	}
-	if err := beginNarrower(ctx, t, e, out.Survey != nil); err != nil {
-		return nil, err
+	if begin := t.Steps.Narrower; begin != nil {
+		if err := begin(ctx, t, e, out.Survey != nil); err != nil {
+			return nil, err
+		}
 	}
 	var none string // why there is no certificate
 	out.Best, out.All, err = Run(ctx, t, s.Resume,
@@ -110,7 +112,7 @@ func (f *Found) seen() Seen {
 // starts may agree on another optimum, and no test sees it.
 func unmet(p *problem.Problem, all []*Candidate, c *infer.Certificate, s *Survey) int {
 	few := Count(all, func(c *Candidate) bool { return c.Agrees }) < agreeing || p.TwoValued()
-	if c == nil || c.Optimum != infer.Pass || s != nil || p.Shape.Classes() == 1 || !OneGate(p) || !few ||
+	if c == nil || c.Optimum != infer.Pass || s != nil || p.Shape.Classes() == 1 || !p.OneGate() || !few ||
 		len(all) >= infer.StartsWanted {
 		return 0
 	}
@@ -142,7 +144,7 @@ func (f *Found) visit(ctx context.Context, t *Task, from []Neighbour) (gained bo
 // done so many times before.
 func (f *Found) takeCare(ctx context.Context, p *problem.Problem, e *moment.Evidence, t *Task, before int) error {
 	// those that look further estimate σ
-	alone := p.Shape.K == 1 || !OneGate(p) || p.Shape.Sigma > 0 || p.Shape.Zero
+	alone := p.Shape.K == 1 || !p.OneGate() || p.Shape.Sigma > 0 || p.Shape.Zero
 	if f.Certificate == nil || alone || f.Best.Failed() || f.Best.Degenerate {
 		return nil
 	}
@@ -154,7 +156,7 @@ func (f *Found) takeCare(ctx context.Context, p *problem.Problem, e *moment.Evid
 	seen := f.seen()
 	if f.Survey == nil && (len(missed.Spare) > 0 || f.Certificate.PValue < infer.Doubt ||
 		f.Certificate.Optimum != infer.Pass && f.Certificate.Model != infer.NotJudged) {
-		if seen.Survey, err = lateSurvey(ctx, p, e, t.Starts); err != nil {
+		if seen.Survey, err = t.Steps.LateSurvey.of(ctx, p, e, t.Starts); err != nil {
 			return err
 		}
 		f.late, seen.Late = true, true
@@ -216,9 +218,9 @@ func (f *Found) join(others []*Candidate, tolerance float64) {
 	f.All = append(f.All, others...)
 }
 
-// newTask is the search: which starts, on which rows. The user's own and the
+// NewTask is the search: which starts, on which rows. The user's own and the
 // moment estimate come first, then the kinds in turn.
-func newTask(ctx context.Context, p *problem.Problem, e *moment.Evidence, estimate *moment.Estimate,
+func NewTask(ctx context.Context, p *problem.Problem, e *moment.Evidence, estimate *moment.Estimate,
 	s Settings) (*Task, error) {
 	part, err := ScreeningPart(ctx, p)
 	if err != nil {
@@ -228,8 +230,9 @@ func newTask(ctx context.Context, p *problem.Problem, e *moment.Evidence, estima
 	if s.Own != nil {
 		t.First = append(t.First, Own(p, s.Own))
 	}
-	if !OneGate(p) {
-		addTree(t, e, estimate)
+	if !p.OneGate() {
+		first, cycle := s.Steps.tree(p, e, estimate, part)
+		t.First, t.Cycle = append(t.First, first...), cycle
 		return t, nil
 	}
 	if estimate != nil {

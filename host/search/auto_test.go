@@ -88,6 +88,9 @@ func TestKindsOfStarts(t *testing.T) {
 	leaves, _ := drawn(t, relu.Family, 4, 8, 3000, 0.1, 2, problem.Request{Tree: tree(t, "2x2")})
 	flat := *plain
 	flat.Shape.Tree = tree(t, "2")
+	handed := func(*problem.Problem, *moment.Evidence, *moment.Estimate, model.Rows) (first, cycle []Start) {
+		return []Start{{Kind: "a"}}, []Start{{Kind: "b"}, {Kind: "c"}}
+	}
 	odd := *plain
 	odd.Inputs = &problem.Inputs{Far: "something"}
 	for name, c := range map[string]struct {
@@ -108,7 +111,8 @@ func TestKindsOfStarts(t *testing.T) {
 		"no subspace":         {p: plain, nowhere: true, want: "moments; random"},
 		"intercepts, nowhere": {p: both, nowhere: true, want: "moments; kmeans random"},
 		"one expert":          {p: one, want: "moments; random"},
-		"a tree":              {p: leaves, want: "flat moments; splits flat random"},
+		"a tree":              {p: leaves, want: "; random"},
+		"a tree, handed in":   {p: leaves, s: Settings{Own: truth, Steps: Steps{Tree: handed}}, want: "own a; b c"},
 	} {
 		e, err := moment.Measure(t.Context(), c.p, moment.Want{Transform: cmp.Or(c.transform, moment.Polynomial)})
 		if err != nil {
@@ -121,7 +125,7 @@ func TestKindsOfStarts(t *testing.T) {
 		if c.nowhere {
 			e.Subspace = nil
 		}
-		task, err := newTask(t.Context(), c.p, e, estimate, c.s)
+		task, err := NewTask(t.Context(), c.p, e, estimate, c.s)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -137,7 +141,7 @@ func TestKindsOfStarts(t *testing.T) {
 		}
 	}
 	e := measure(t, plain)
-	task, err := newTask(t.Context(), plain, e, nil, Settings{})
+	task, err := NewTask(t.Context(), plain, e, nil, Settings{})
 	if err != nil || len(task.First) != 0 {
 		t.Errorf("without an estimate: %+v first, error %v", task.First, err)
 	}

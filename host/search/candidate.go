@@ -16,6 +16,7 @@ import (
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/host/search/climb"
 	"github.com/gatedlearning/moe/host/search/separation"
 	"github.com/gatedlearning/moe/internal/stream"
 )
@@ -72,7 +73,7 @@ func better(a, b *Candidate) *Candidate { return slices.MinFunc([]*Candidate{a, 
 
 // Beats says whether c comes before another candidate on n rows, and its value is superior.
 func (c *Candidate) Beats(other *Candidate, n int) bool {
-	return Superior(c.Run.Value, other.Run.Value, float64(n)) && Compare(c, other) < 0
+	return climb.Superior(c.Run.Value, other.Run.Value, float64(n)) && Compare(c, other) < 0
 }
 
 // Agree sorts the candidates, best first, marks those that agree with the best,
@@ -97,6 +98,19 @@ func Agree(all []*Candidate, k int, tolerance float64) bool {
 // SameOptimum is the difference in mean log-likelihood over so many rows below
 // which two optima count as one.
 func SameOptimum(rows int) float64 { return sameOptimum / float64(rows) }
+
+// Distinct returns the best so many of a sorted pool that are so far apart in mean log-likelihood.
+func Distinct(pool []*Candidate, most int, apart float64) (out []*Candidate) {
+	for _, c := range pool {
+		if len(out) == most {
+			break
+		}
+		if len(out) == 0 || c.Run.Value > out[len(out)-1].Run.Value+apart {
+			out = append(out, c)
+		}
+	}
+	return out
+}
 
 // NoneFinite is the error where all starts on the data failed. It names the row with the largest
 // target, whose density is the first to be below the smallest number.
@@ -144,14 +158,14 @@ func each(ctx context.Context, p *problem.Problem, all []*Candidate,
 // is degenerate there. A candidate that ran on the same rows before keeps its
 // path; one that converged on fewer rows, but enough, is too near for EM.
 func (c *Candidate) climb(ctx context.Context, l surface, rows int) error {
-	climb := Climb
+	to := climb.Climb
 	switch {
-	case c.Run.Status == optim.Converged && c.Rows < rows && c.Rows >= nearRows*l.Dim():
-		climb = ClimbNear
+	case c.Run.Status == optim.Converged && c.Rows < rows && c.Rows >= climb.NearRows*l.Dim():
+		to = climb.Near
 	case 0 < c.Ridge && c.Ridge < ScreenRidge:
-		climb = climbHardening
+		to = climb.Extrapolated
 	}
-	run, err := climb(ctx, l, l.where(c), nil)
+	run, err := to(ctx, l, l.where(c), nil)
 	if err != nil {
 		return err
 	}

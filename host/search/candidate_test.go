@@ -17,6 +17,7 @@ import (
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/host/search/climb"
 	"github.com/gatedlearning/moe/internal/stream"
 	"github.com/gatedlearning/moe/plugins/identity"
 )
@@ -72,7 +73,7 @@ func TestAgree(t *testing.T) {
 func TestBestOf(t *testing.T) {
 	wave := []*Candidate{ended(-9, optim.Converged, true), ended(math.Inf(-1), optim.Diverged, false), ended(math.NaN(), optim.Diverged, false), ended(-1, optim.Stopped, false), ended(2, optim.Converged, false)}
 	for best, want := range map[float64]float64{math.Inf(1): -1, 0: -1, -1.5: -1.5} {
-		if got := bestOf(wave, best); got != want {
+		if got := BestOf(wave, best); got != want {
 			t.Errorf("best %v of the wave and %v, want %v", got, best, want)
 		}
 	}
@@ -180,7 +181,7 @@ func TestCandidateGoesOnByNewton(t *testing.T) {
 	p := parallels(t, 1024, 2, func(row int) float64 { return []float64{-2, 2}[row%2] }, problem.Request{})
 	l := likelihood(p, p.Rows)
 	start := at(p, 1, -1, 1)
-	near, err := ClimbNear(t.Context(), l, l.Theta(start), nil)
+	near, err := climb.Near(t.Context(), l, l.Theta(start), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -188,7 +189,7 @@ func TestCandidateGoesOnByNewton(t *testing.T) {
 	if slices.Equal(near.Trace, far.Trace) || math.Abs(near.Value-far.Value) > 1e-12 {
 		t.Fatalf("by %v, and with EM by %v", near.Trace, far.Trace)
 	}
-	enough := nearRows * l.Dim()
+	enough := climb.NearRows * l.Dim()
 	for _, c := range []struct {
 		rows   int
 		status optim.Status
@@ -248,9 +249,9 @@ func TestBeats(t *testing.T) {
 		c, other *Candidate
 		want     bool
 	}{
-		"higher":             {of(3+2*slack, false), of(3, false), true},
-		"not by enough":      {of(3+slack/2, false), of(3, false), false},
-		"lower":              {of(3-2*slack, false), of(3, false), false},
+		"higher":             {of(3+2*climb.Slack, false), of(3, false), true},
+		"not by enough":      {of(3+climb.Slack/2, false), of(3, false), false},
+		"lower":              {of(3-2*climb.Slack, false), of(3, false), false},
 		"itself":             {of(3, false), of(3, false), false},
 		"degenerate":         {of(9, true), of(3, false), false},
 		"both are":           {of(9, true), of(3, true), true},

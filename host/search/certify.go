@@ -219,7 +219,7 @@ func HiddenBy(far *problem.Outlier, q *model.Params) string {
 // evidenceOf is what these starts, and those of a survey, are evidence of for best.
 func evidenceOf(p *problem.Problem, best *Candidate, all []*Candidate, seen Seen) infer.Evidence {
 	s := seen.Survey
-	e := infer.Evidence{Flat: OneGate(p)}
+	e := infer.Evidence{Flat: p.OneGate()}
 	kinds := map[string]bool{}
 	for _, c := range all {
 		if c.Agrees {
@@ -247,7 +247,7 @@ func evidenceOf(p *problem.Problem, best *Candidate, all []*Candidate, seen Seen
 		e.Met = s.Met
 	}
 	e.Survey = true
-	e.Care = seen.care(e.Met, scopeOf(p).few(p))
+	e.Care = seen.care(e.Met, s.Few)
 	e.Starts += s.Starts
 	for _, kind := range s.Kinds {
 		kinds[kind] = true
@@ -297,17 +297,6 @@ func (s Seen) care(met int, few bool) infer.Care {
 		return surveyed
 	}
 	return placed
-}
-
-// mostUnseenBeside is the chance of an optimum that no start of a survey has seen with which the placing of several
-// spare experts is believed, if the survey has met theirs. On tables 5001 to 5079 of the study of spare experts placing
-// alone was wrong in three of some 14 such passes, by 1.4 to 11: after a survey of 8 starts, and after two that never
-// met the optimum.
-const mostUnseenBeside = 0.1
-
-// beside says whether the survey is evidence enough beside the placing of several spare experts.
-func (s *Survey) beside() bool {
-	return s.Starts >= infer.StartsWanted && s.Met > 0 && s.Unseen() <= mostUnseenBeside
 }
 
 // ByProportion returns the experts' proportions and the permutation that puts the

@@ -11,6 +11,7 @@ import (
 	"github.com/gatedlearning/moe/host/moment"
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/host/sample"
+	"github.com/gatedlearning/moe/host/search/climb"
 	"github.com/gatedlearning/moe/plugins/identity"
 	"github.com/gatedlearning/moe/plugins/relu"
 	"github.com/gatedlearning/moe/sdk"
@@ -90,7 +91,7 @@ func climbedTo(t *testing.T, p *problem.Problem, q *model.Params) float64 {
 	t.Helper()
 	q = p.Shape.Adopt(q)
 	l := loss.NewLikelihood(p.Rows, p.G, q, p.Shape.Free(), 1)
-	r, err := Climb(t.Context(), l, l.Theta(q), nil)
+	r, err := climb.Climb(t.Context(), l, l.Theta(q), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/host/search/climb"
 	"github.com/gatedlearning/moe/internal/stream"
 )
 
@@ -74,11 +75,24 @@ func (t *Task) refine(ctx context.Context, all []*Candidate) (best *Candidate, e
 	}
 	if sigma := t.Problem.Shape.Sigma; sigma > 0 {
 		best.Params = t.Problem.Shape.WithNoise(best.Params, sigma)
-		if err := t.release(ctx, best, t.Problem.Shape.Estimated()); err != nil {
+		if err := t.Release(ctx, best, t.Problem.Shape.Estimated()); err != nil {
 			return nil, err
 		}
 	}
 	return best, nil
+}
+
+// OtherStarts takes the best of what was found otherwise.
+func OtherStarts() Step {
+	return Step{"other starts", nil,
+		func(_ context.Context, t *Task, best *Candidate, _ Occasion) (*Candidate, error) {
+			for _, c := range t.Others {
+				refined := *c
+				c.refined = &refined
+				best = better(best, c.refined)
+			}
+			return best, nil
+		}}
 }
 
 // Rise takes candidates from their parameters to maxima on the part, and the best of distinct ones, at most so many,
@@ -90,7 +104,7 @@ func (t *Task) Rise(ctx context.Context, all []*Candidate, most int) ([]*Candida
 	if err != nil {
 		return nil, err
 	}
-	on := bestOf(all, math.Inf(1))
+	on := BestOf(all, math.Inf(1))
 	err = Each(ctx, t.Problem, all, func(ctx context.Context, c *Candidate) error {
 		return t.complete(ctx, c, on)
 	})
@@ -99,8 +113,8 @@ func (t *Task) Rise(ctx context.Context, all []*Candidate, most int) ([]*Candida
 	}
 	slices.SortStableFunc(all, Compare)
 	part, _ := t.Part.Dims()
-	risen := slices.DeleteFunc(distinct(all, part, most, sameOptimum),
-		func(c *Candidate) bool { return c.Failed() || c.Run.Value > all[0].Run.Value+contenderGap })
+	risen := slices.DeleteFunc(Distinct(all, most, SameOptimum(part)),
+		func(c *Candidate) bool { return c.Failed() || c.Run.Value > all[0].Run.Value+ContenderGap })
 	return risen, Each(ctx, t.Problem, risen, func(ctx context.Context, c *Candidate) error { return t.carry(ctx, c) })
 }
 
@@ -124,7 +138,7 @@ func (t *Task) overlooked(ctx context.Context, all []*Candidate, best *Candidate
 		}
 		refined := *c
 		c.refined, refined.Whole = &refined, nil
-		if err := t.release(ctx, &refined, t.Problem.Shape.Free()); err != nil {
+		if err := t.Release(ctx, &refined, t.Problem.Shape.Free()); err != nil {
 			return nil, err
 		}
 		best = better(best, c.refined)
@@ -201,11 +215,12 @@ func (t *Task) climbOn(ctx context.Context, c *Candidate, rows model.Rows) error
 	return c.climb(ctx, l, n)
 }
 
-// mostContenders and contenderGap bound who goes on to more rows. Sampling noise
-// in the difference of two mean log-likelihoods over 2,000 rows is of that order.
+// mostContenders and ContenderGap bound who goes on to more rows.
 const (
 	mostContenders = 3
-	contenderGap   = 0.02
+	// ContenderGap is below which in mean log-likelihood another may be the best on more rows: sampling noise in the
+	// difference of two over 2,000 rows is of that order.
+	ContenderGap = 0.02
 )
 
 // contenders returns those that could be the best on more rows than these:
@@ -215,7 +230,7 @@ func contenders(sorted []*Candidate, rows int) []*Candidate {
 	var out, again []*Candidate
 	for _, c := range sorted {
 		switch {
-		case len(out) == 0, len(out) < mostContenders && c.Run.Value <= out[0].Run.Value+contenderGap &&
+		case len(out) == 0, len(out) < mostContenders && c.Run.Value <= out[0].Run.Value+ContenderGap &&
 			c.Run.Value > out[len(out)-1].Run.Value+SameOptimum(rows):
 			out = append(out, c)
 		case c.Contended:
@@ -224,6 +239,21 @@ func contenders(sorted []*Candidate, rows int) []*Candidate {
 	}
 	return append(out, again...)
 }
+
+// attempts end after so many in a row that have gained nothing.
+type attempts struct{ most, idle int }
+
+// more says whether there is another, and counts it.
+func (a *attempts) more() bool {
+	a.idle++
+	return a.idle <= a.most
+}
+
+// first says whether the one that goes on is the first, or the first after a gain.
+func (a *attempts) first() bool { return a.idle == 1 }
+
+// gained says that it has gained something.
+func (a *attempts) gained() { a.idle = 0 }
 
 // restarts without a gain end the search for the top of a likelihood with kinks;
 // it is left out where the data have more than restartRows rows: there the
@@ -274,11 +304,11 @@ func (t *Task) perturb(ctx context.Context, c *Candidate, when Occasion) error {
 		if step == nil {
 			return nil
 		}
-		run, err := Climb(ctx, l, floats.AddTo(step, step, x), nil)
+		run, err := climb.Climb(ctx, l, floats.AddTo(step, step, x), nil)
 		if err != nil {
 			return err
 		}
-		if Superior(run.Value, c.Run.Value, float64(n)) {
+		if climb.Superior(run.Value, c.Run.Value, float64(n)) {
 			try.gained()
 		}
 		if run.Value < c.Run.Value {

@@ -14,6 +14,7 @@ import (
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/host/search/climb"
 	"github.com/gatedlearning/moe/host/search/separation"
 	"github.com/gatedlearning/moe/plugins/identity"
 	"github.com/gatedlearning/moe/plugins/relu"
@@ -77,7 +78,7 @@ func TestRefineTakesTheBestOfAllRows(t *testing.T) {
 	part := firstBlocks(p, 2)
 	onPart := [2]*optim.Result{climbed(t, p, part, shareLeft), climbed(t, p, part, shareRight)}
 	onAll := [2]*optim.Result{climbed(t, p, p.Rows, shareLeft), climbed(t, p, p.Rows, shareRight)}
-	if gap := onPart[1].Value - onPart[0].Value; gap < SameOptimum(512) || gap > contenderGap || onAll[0].Value < onAll[1].Value+SameOptimum(2048) {
+	if gap := onPart[1].Value - onPart[0].Value; gap < SameOptimum(512) || gap > ContenderGap || onAll[0].Value < onAll[1].Value+SameOptimum(2048) {
 		t.Fatalf("on the part %v and %v, on all rows %v and %v: the data decide nothing", onPart[0].Value, onPart[1].Value, onAll[0].Value, onAll[1].Value)
 	}
 	l := likelihood(p, part)
@@ -123,7 +124,7 @@ func TestRefineByLevels(t *testing.T) {
 		all = append(all, &Candidate{Run: r, Params: l.Params(r.X), Rows: part})
 	}
 	slices.SortFunc(all, Compare)
-	if gap := all[1].Run.Value - all[0].Run.Value; gap < SameOptimum(part) || gap > contenderGap {
+	if gap := all[1].Run.Value - all[0].Run.Value; gap < SameOptimum(part) || gap > ContenderGap {
 		t.Fatalf("a gap of %v on the part: the data decide nothing", gap)
 	}
 	best, err := task.refine(t.Context(), all)
@@ -207,7 +208,7 @@ func TestPerturb(t *testing.T) {
 		for i := range theta {
 			theta[i] += 0.07 * rng.NormFloat64() // about σ/√(n/4), a standard error
 		}
-		near, err := Climb(t.Context(), l, theta, nil)
+		near, err := climb.Climb(t.Context(), l, theta, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -331,7 +332,7 @@ func TestFinishSmooth(t *testing.T) {
 	kinked, bent := drawn(t, relu.Family, 2, 4, 300, 0.3, 4, problem.Request{})
 	short := func(p *problem.Problem, q *model.Params) *Candidate {
 		l := likelihood(p, p.Rows)
-		r, err := approach(t.Context(), l, l.Theta(q), nil)
+		r, err := climb.Approach(t.Context(), l, l.Theta(q), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -446,5 +447,38 @@ func TestConcur(t *testing.T) {
 	}
 	if v, err := l.Value(t.Context(), l.Theta(shareLeft)); err != nil || again.Whole == nil || *again.Whole != v {
 		t.Errorf("of all rows %v, want %v, %v", again.Whole, v, err)
+	}
+}
+
+// TestAttempts: four that gain nothing end them, counted anew after a gain.
+func TestAttempts(t *testing.T) {
+	for name, c := range map[string]struct {
+		gains []int // attempts that gain
+		made  int
+		first []int
+	}{
+		"no gain":      {nil, 4, []int{1}},
+		"the first":    {[]int{1}, 5, []int{1, 2}},
+		"the last":     {[]int{4}, 8, []int{1, 5}},
+		"two":          {[]int{3, 4}, 8, []int{1, 4, 5}},
+		"one too late": {[]int{5}, 4, []int{1}},
+	} {
+		made := 0
+		var first []int
+		for try := (attempts{most: 4}); try.more(); {
+			made++
+			if try.first() {
+				first = append(first, made)
+			}
+			if slices.Contains(c.gains, made) {
+				try.gained()
+			}
+		}
+		if made != c.made || !slices.Equal(first, c.first) {
+			t.Errorf("%s: %d made, of which %v first, want %d and %v", name, made, first, c.made, c.first)
+		}
+	}
+	if none := (attempts{}); none.more() {
+		t.Error("an attempt of none")
 	}
 }

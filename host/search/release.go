@@ -9,7 +9,7 @@ import (
 	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/optim"
-	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/host/search/climb"
 	"github.com/gatedlearning/moe/host/search/separation"
 	"github.com/gatedlearning/moe/internal/stream"
 )
@@ -23,12 +23,12 @@ const heldBack = 1
 // on all data.
 var falls = []float64{10, 100, 3}
 
-// release takes a candidate to a maximum of the likelihood on all rows, without the
+// Release takes a candidate to a maximum of the likelihood on all rows, without the
 // ridge that has held its gate. Where the ridge costs much the gate has no
 // maximum nearby, or none at all: a gate that becomes hard in one step is wrong by
 // some rows and has no gradient left to mend that. So there the ridge falls step by
 // step, with a climb after each.
-func (t *Task) release(ctx context.Context, c *Candidate, free loss.Free) error {
+func (t *Task) Release(ctx context.Context, c *Candidate, free loss.Free) error {
 	return (&releases{Task: t}).release(ctx, c, free)
 }
 
@@ -60,11 +60,11 @@ func (t *Task) letFall(ctx context.Context, c *Candidate, l *loss.Likelihood, fr
 		ways = append(ways, &trial)
 	}
 	*c = *slices.MinFunc(ways, Compare)
-	if !Hardenable(t.Problem) {
+	if !climb.Hardenable(t.Problem.Size()) {
 		return nil
 	}
 	trial := from
-	if err := t.anneal(ctx, &trial, free); err != nil {
+	if err := t.Anneal(ctx, &trial, free); err != nil {
 		return err
 	}
 	if trial.Beats(c, n) {
@@ -85,7 +85,7 @@ type releases struct {
 // maximum: more than Newton's method leaves, and less than the values of two maxima have in common by chance.
 const sameMaximum = 1e-11
 
-// release is [Task.release] of one of them, which all have the same free parameters.
+// release is [Task.Release] of one of them, which all have the same free parameters.
 func (r *releases) release(ctx context.Context, c *Candidate, free loss.Free) error {
 	if r.several != nil {
 		return r.several.release(ctx, c)
@@ -113,30 +113,13 @@ func (c *Candidate) followed(other *Candidate) {
 	c.Groups, c.Ridge, c.Degenerate = other.Groups, other.Ridge, other.Degenerate
 }
 
-const (
-	// hardWork bounds what it may cost to harden a gate by EM: steps times rows times parameters.
-	hardWork = 1e9
-	// leastHardening steps must be had for that.
-	leastHardening = 400
-	// mostHardened is rows times parameters up to which they are.
-	mostHardened = 2_500_000
-)
-
-// Hardenable says whether a table is not too large to harden gates by EM.
-func Hardenable(p *problem.Problem) bool { return p.Size() <= mostHardened }
-
-// stepsFor are the steps of EM that so much work buys on rows times parameters.
-func stepsFor(work float64, size int) int {
-	return min(mostSteps, max(leastHardening, int(work/float64(size))))
-}
-
 // ClimbFrom is the candidate of a kind that begins at q, taken to a maximum on all rows, whose likelihood is l, without
 // a ridge from the first step on; nil where it fails.
 func (t *Task) ClimbFrom(ctx context.Context, l *loss.Likelihood, kind string, q *model.Params) (*Candidate, error) {
 	c := &Candidate{Kind: kind, Rows: t.Problem.N()}
 	l.PenaliseGate(0) // which forgets the curvature
 	var err error
-	if c.Run, err = approach(ctx, l, l.Theta(q), nil); err != nil || c.Failed() {
+	if c.Run, err = climb.Approach(ctx, l, l.Theta(q), nil); err != nil || c.Failed() {
 		return nil, err
 	}
 	c.Params = l.Params(c.Run.X)
@@ -145,43 +128,46 @@ func (t *Task) ClimbFrom(ctx context.Context, l *loss.Likelihood, kind string, q
 
 // carry takes a candidate to a maximum on all rows.
 func (t *Task) carry(ctx context.Context, c *Candidate) error {
-	if Hardenable(t.Problem) {
-		return t.anneal(ctx, c, t.Problem.Shape.Free())
+	if climb.Hardenable(t.Problem.Size()) {
+		return t.Anneal(ctx, c, t.Problem.Shape.Free())
 	}
-	return t.release(ctx, c, t.Problem.Shape.Free())
+	return t.Release(ctx, c, t.Problem.Shape.Free())
 }
+
+// hardWork bounds what it may cost to harden a gate by EM: steps times rows times parameters.
+const hardWork = 1e9
 
 // Creep takes a candidate from its parameters to a maximum on all rows, whose likelihood is l, by EM all the way where
 // its gate becomes hard. One that is then far behind the best value is stopped.
 func (t *Task) Creep(ctx context.Context, c *Candidate, l *loss.Likelihood, best float64) (err error) {
 	p := t.Problem
-	if c.Run, err = creep(ctx, l, l.Theta(c.Params), softGain, stepsFor(hardWork, p.Size())); err != nil {
+	if c.Run, err = climb.Creep(ctx, l, l.Theta(c.Params), climb.StepsFor(hardWork, p.Size())); err != nil {
 		return err
 	}
 	c.Params, c.Rows = l.Params(c.Run.X), p.N()
 	if c.Failed() {
 		return nil
 	}
-	if c.Run.Value > best+2*softGap/float64(c.Rows) {
+	if c.Run.Value > best+2*climb.SoftGap/float64(c.Rows) {
 		c.Run.Status = optim.Stopped
 		return nil
 	}
-	return t.anneal(ctx, c, p.Shape.Free())
+	return t.Anneal(ctx, c, p.Shape.Free())
 }
 
-// anneal takes a candidate to a maximum of the likelihood on all rows, or
+// Anneal takes a candidate to a maximum of the likelihood on all rows, or
 // to its supremum where the gate separates: there by EM alone, a way of its own.
-func (t *Task) anneal(ctx context.Context, c *Candidate, free loss.Free) error {
+func (t *Task) Anneal(ctx context.Context, c *Candidate, free loss.Free) error {
 	n := t.Problem.N()
 	l := loss.NewLikelihood(t.Problem.Rows, t.Problem.G, c.Params, free, t.Problem.Threads)
-	if !hardens(l, c.Params) {
+	if !Hardens(l, c.Params) {
 		return c.settle(ctx, l, n)
 	}
 	l.PenaliseGate(0)
 	l.ReuseCurvature()
-	most := stepsFor(hardWork, t.Problem.Size())
-	run, err := goOn(c.Run, func([]float64) (*optim.Result, error) {
-		return creep(ctx, l, l.Theta(c.Params), hardGain, most)
+	most := climb.StepsFor(hardWork, t.Problem.Size())
+	run, err := climb.GoOn(c.Run, func([]float64) (*optim.Result, error) {
+		return climb.Harden(ctx, l, l.Theta(c.Params), most)
 	})
 	if err != nil {
 		return err
@@ -284,7 +270,7 @@ func (t *Task) Exchange(ctx context.Context, c *Candidate, rng *rand.Rand) error
 		if err := trial.finish(ctx, l); err != nil {
 			return err
 		}
-		if trial.Degenerate || !Superior(trial.Run.Value, c.Run.Value, float64(p.N())) {
+		if trial.Degenerate || !climb.Superior(trial.Run.Value, c.Run.Value, float64(p.N())) {
 			return nil
 		}
 		*c = trial
@@ -296,7 +282,7 @@ func (t *Task) Exchange(ctx context.Context, c *Candidate, rng *rand.Rand) error
 // less than anybody could see. What is left then is a maximum, or a gate that
 // separates, whose likelihood has its supremum at infinity: see [separation.Separated].
 func (c *Candidate) fall(ctx context.Context, l *loss.Likelihood, by float64, rows int) (err error) {
-	for c.held(l) > slack {
+	for c.held(l) > climb.Slack {
 		if err := c.climbWith(ctx, ofOne{l}, c.Ridge/by, rows); err != nil {
 			return err
 		}
@@ -316,7 +302,7 @@ func (c *Candidate) finish(ctx context.Context, l *loss.Likelihood) error {
 	l.PenaliseGate(0)
 	c.Ridge = 0
 	fixed := l.WithGate(c.Params)
-	run, err := Climb(ctx, fixed, fixed.Theta(c.Params), nil)
+	run, err := climb.Climb(ctx, fixed, fixed.Theta(c.Params), nil)
 	if err != nil {
 		return err
 	}
@@ -327,6 +313,19 @@ func (c *Candidate) finish(ctx context.Context, l *loss.Likelihood) error {
 		run.Status = c.Run.Status
 	}
 	c.Run = run
+	return c.MarkDegenerate(ctx, l)
+}
+
+// Stand puts a candidate where a run on all rows, of which l is the likelihood, has ended, and finishes it where its
+// gate separates there.
+func (c *Candidate) Stand(ctx context.Context, l *loss.Likelihood, run *optim.Result) error {
+	c.Run, c.Params, c.Rows = run, l.Params(run.X), l.N()
+	if err := c.separate(ctx, l); err != nil {
+		return err
+	}
+	if c.Groups != nil {
+		return c.finish(ctx, l)
+	}
 	return c.MarkDegenerate(ctx, l)
 }
 
@@ -371,9 +370,9 @@ func (c *Candidate) separate(ctx context.Context, l *loss.Likelihood) (err error
 	return err
 }
 
-// hardens says whether the gate of p becomes hard: the ridge of the screening, which l
+// Hardens says whether the gate of p becomes hard: the ridge of the screening, which l
 // has from here on, would hold it back.
-func hardens(l *loss.Likelihood, p *model.Params) bool {
+func Hardens(l *loss.Likelihood, p *model.Params) bool {
 	l.PenaliseGate(ScreenRidge)
 	return holds(l, l.Theta(p))
 }

@@ -8,56 +8,15 @@ import (
 	"testing"
 
 	"gonum.org/v1/gonum/floats"
-	"gonum.org/v1/gonum/mat"
 
-	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/host/search/climb"
 	"github.com/gatedlearning/moe/host/search/separation"
 	"github.com/gatedlearning/moe/plugins/identity"
 )
-
-// halves is a problem of two experts y = ±(3 + x1/2) with noise 0.3 whose boundary is
-// x2 = 0: for certain, or with the probability of a logit of slope times x2.
-func halves(t testing.TB, n int, slope float64) (p *problem.Problem, truth *model.Params) {
-	t.Helper()
-	rng := rand.New(rand.NewPCG(8, 5))
-	x, y := mat.NewDense(n, 2, nil), make([]float64, n)
-	for i := range y {
-		x.SetRow(i, []float64{rng.NormFloat64(), rng.NormFloat64()})
-		sign := 1.0
-		if rng.Float64() > 1/(1+math.Exp(-slope*x.At(i, 1))) {
-			sign = -1
-		}
-		y[i] = sign*(3+x.At(i, 0)/2) + 0.3*rng.NormFloat64()
-	}
-	p = load(t, dataset.Matrix(x, y), activation(t, identity.Family), problem.Request{K: 2, Intercepts: problem.BothIntercepts})
-	return p, lopsided(p, min(slope, 1))
-}
-
-// lopsided are the experts of halves and a gate of that slope.
-func lopsided(p *problem.Problem, slope float64) *model.Params {
-	q := p.Shape.Blank(0.3)
-	copy(q.Regressors, []float64{0.5, 0, -0.5, 0})
-	copy(q.RegressorIntercepts, []float64{3, -3})
-	q.Gating[1] = slope
-	return p.Units.Into(q)
-}
-
-// supremum is the log-likelihood of rows each of which has the expert of its half for
-// certain: two least squares lines with one σ.
-func supremum(t testing.TB, p *problem.Problem) float64 {
-	t.Helper()
-	q := lopsided(p, 1e9)
-	l := loss.NewLikelihood(p.Rows, p.G, q, loss.Free{Regressors: true, Sigma: true}, 1)
-	r, err := Climb(t.Context(), l, l.Theta(q), nil)
-	if err != nil || r.Status != optim.Converged {
-		t.Fatal(r.Status, err)
-	}
-	return -r.Value * l.Rows()
-}
 
 // released is the candidate that comes of q on all rows.
 func released(t testing.TB, p *problem.Problem, q *model.Params) *Candidate {
@@ -67,7 +26,7 @@ func released(t testing.TB, p *problem.Problem, q *model.Params) *Candidate {
 	if err := task.climbOn(t.Context(), c, p.Rows); err != nil {
 		t.Fatal(err)
 	}
-	if err := task.release(t.Context(), c, p.Shape.Free()); err != nil {
+	if err := task.Release(t.Context(), c, p.Shape.Free()); err != nil {
 		t.Fatal(err)
 	}
 	return c
@@ -80,7 +39,7 @@ func TestRelease(t *testing.T) {
 	p, start := halves(t, 500, 1e9)
 	c := released(t, p, start)
 	top := supremum(t, p)
-	if got := -c.Run.Value * 500; got < top-slack || got > top+1e-6 || c.Run.Status != optim.Converged {
+	if got := -c.Run.Value * 500; got < top-climb.Slack || got > top+1e-6 || c.Run.Status != optim.Converged {
 		t.Errorf("log-likelihood %v (%v), the supremum is %v", got, c.Run.Status, top)
 	}
 	if !reflect.DeepEqual(c.Groups, separation.UnderOne([]int{0, 1})) || c.Ridge != 0 {
@@ -111,10 +70,10 @@ func TestReleaseFromElsewhere(t *testing.T) {
 		"hard, elsewhere": {Params: hard, Rows: 256},
 	} {
 		c.Run = &optim.Result{}
-		if err := (&Task{Problem: p, Part: p.Rows}).release(t.Context(), c, p.Shape.Free()); err != nil {
+		if err := (&Task{Problem: p, Part: p.Rows}).Release(t.Context(), c, p.Shape.Free()); err != nil {
 			t.Fatal(err)
 		}
-		if got := -c.Run.Value * n; math.Abs(got-top) > slack || c.Rows != n || c.Groups == nil || c.Ridge != 0 {
+		if got := -c.Run.Value * n; math.Abs(got-top) > climb.Slack || c.Rows != n || c.Groups == nil || c.Ridge != 0 {
 			t.Errorf("%s: %v on %d rows, the supremum is %v; groups %v, ridge %v", name, got, c.Rows, top, c.Groups, c.Ridge)
 		}
 	}
@@ -169,7 +128,7 @@ func TestHolds(t *testing.T) {
 	for slope, want := range map[float64]bool{0: false, 6.2: false, 6.4: true, 1e6: true} {
 		q := p.Shape.Blank(1)
 		q.Gating[1] = -slope
-		if got := hardens(l, q); got != want {
+		if got := Hardens(l, q); got != want {
 			t.Errorf("slope %v: hardens %v", slope, got)
 		}
 	}
@@ -193,7 +152,7 @@ func TestReleaseTakesTheBest(t *testing.T) {
 			t.Fatal(err)
 		}
 		l := loss.NewLikelihood(p.Rows, p.G, c.Params, p.Shape.Free(), 1)
-		if !hardens(l, c.Params) {
+		if !Hardens(l, c.Params) {
 			continue
 		}
 		var ways []*Candidate
@@ -205,7 +164,7 @@ func TestReleaseTakesTheBest(t *testing.T) {
 			ways = append(ways, &trial)
 		}
 		alone := *c
-		if err := task.anneal(t.Context(), &alone, p.Shape.Free()); err != nil {
+		if err := task.Anneal(t.Context(), &alone, p.Shape.Free()); err != nil {
 			t.Fatal(err)
 		}
 		ways = append(ways, &alone)
@@ -213,16 +172,16 @@ func TestReleaseTakesTheBest(t *testing.T) {
 		for i, way := range ways {
 			clear := true
 			for j, other := range ways {
-				clear = clear && (i == j || Compare(way, other) < 0 && way.Run.Value < other.Run.Value-slack/n)
+				clear = clear && (i == j || Compare(way, other) < 0 && way.Run.Value < other.Run.Value-climb.Slack/n)
 			}
 			if clear {
 				won[i]++
 			}
 		}
-		if err := task.release(t.Context(), c, p.Shape.Free()); err != nil {
+		if err := task.Release(t.Context(), c, p.Shape.Free()); err != nil {
 			t.Fatal(err)
 		}
-		if Compare(c, best) > 0 && (c.Degenerate != best.Degenerate || c.Run.Value > best.Run.Value+slack/n) {
+		if Compare(c, best) > 0 && (c.Degenerate != best.Degenerate || c.Run.Value > best.Run.Value+climb.Slack/n) {
 			t.Errorf("seed %d: released %v, degenerate %v; the best of all ways is %v", seed, c.Run.Value, c.Degenerate, best.Run.Value)
 		}
 		t.Log(seed, c.Run.Value*n, ways[0].Run.Value*n, ways[1].Run.Value*n, ways[2].Run.Value*n, ways[3].Run.Value*n, ways[0].Degenerate, ways[1].Degenerate, ways[2].Degenerate, ways[3].Degenerate)
@@ -278,10 +237,10 @@ func TestThaw(t *testing.T) {
 		if err := task.thaw(t.Context(), c); err != nil {
 			t.Fatal(err)
 		}
-		if got, top := -c.Run.Value*n, supremum(t, p); math.Abs(got-top) > slack || c.Groups == nil || c.Ridge != 0 || c.Run.Status != optim.Converged {
+		if got, top := -c.Run.Value*n, supremum(t, p); math.Abs(got-top) > climb.Slack || c.Groups == nil || c.Ridge != 0 || c.Run.Status != optim.Converged {
 			t.Errorf("log-likelihood %v (%v), groups %v, ridge %v; the supremum is %v", got, c.Run.Status, c.Groups, c.Ridge, top)
 		}
-		if right := math.Abs(was.Value*n+supremum(t, p)) < slack; right != (c.Run == was) {
+		if right := math.Abs(was.Value*n+supremum(t, p)) < climb.Slack; right != (c.Run == was) {
 			t.Errorf("it was right: %v, and is as it was: %v", right, c.Run == was)
 		}
 	}
@@ -301,7 +260,7 @@ func TestExchanged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if value, top := -got.Run.Value*n, supremum(t, p); got != wrong || math.Abs(value-top) > slack {
+	if value, top := -got.Run.Value*n, supremum(t, p); got != wrong || math.Abs(value-top) > climb.Slack {
 		t.Errorf("the best has %v, the supremum is %v", value, top)
 	}
 	if got, err := (&Task{Problem: p, Part: p.Rows, Others: []*Candidate{itself}}).exchanged(t.Context(), soft); err != nil || got != soft || got.Run != run {
@@ -317,7 +276,7 @@ func TestAnneal(t *testing.T) {
 		p, start := halves(t, n, slope)
 		start.Gating[1] = min(slope, 30)
 		c := &Candidate{Run: &optim.Result{X: likelihood(p, p.Rows).Theta(start)}, Params: start, Rows: n}
-		if err := (&Task{Problem: p, Part: p.Rows}).anneal(t.Context(), c, p.Shape.Free()); err != nil {
+		if err := (&Task{Problem: p, Part: p.Rows}).Anneal(t.Context(), c, p.Shape.Free()); err != nil {
 			t.Fatal(err)
 		}
 		hard, want := slope > 100, 0.0
@@ -326,7 +285,7 @@ func TestAnneal(t *testing.T) {
 		} else {
 			want = -climbed(t, p, p.Rows, start).Value * n
 		}
-		if got := -c.Run.Value * n; got > want+1e-6 || got < want-slack || (c.Groups != nil) != hard || c.Ridge != 0 || c.Run.Status != optim.Converged {
+		if got := -c.Run.Value * n; got > want+1e-6 || got < want-climb.Slack || (c.Groups != nil) != hard || c.Ridge != 0 || c.Run.Status != optim.Converged {
 			t.Errorf("slope %v: %v (%v), want %v; groups %v, ridge %v", slope, got, c.Run.Status, want, c.Groups, c.Ridge)
 		}
 		l := likelihood(p, p.Rows).WithGate(c.Params)
@@ -337,8 +296,7 @@ func TestAnneal(t *testing.T) {
 	}
 }
 
-// TestSizes: up to which rows times parameters gates are hardened by EM, thawed and exchanged, and for how many steps: exactly those sizes
-// and no more. Two experts of two features and intercepts have ten parameters.
+// TestSizes: up to which rows times parameters gates are thawed and rows exchanged: exactly those sizes and no more. Two experts of two features and intercepts have ten parameters.
 func TestSizes(t *testing.T) {
 	p, start := halves(t, 100, 1)
 	run := climbed(t, p, p.Rows, start)
@@ -349,19 +307,6 @@ func TestSizes(t *testing.T) {
 	}
 	if got := of(123).Size(); got != 1230 {
 		t.Fatalf("123 rows of ten parameters are %d", got)
-	}
-	for n, want := range map[int]bool{mostHardened / 10: true, mostHardened/10 + 1: false} {
-		if got := Hardenable(of(n)); got != want {
-			t.Errorf("%d rows: hardened %v", n, got)
-		}
-	}
-	if mostHardened != hardWork/leastHardening {
-		t.Errorf("%d rows times parameters are not %d steps for the work", mostHardened, leastHardening)
-	}
-	for size, want := range map[int]int{10: mostSteps, hardWork / mostSteps: mostSteps, hardWork / 1000: 1000, 1e6 + 1: 999, mostHardened: 400, 10 * mostHardened: 400} {
-		if got := stepsFor(hardWork, size); got != want {
-			t.Errorf("%d steps on %d, want %d", got, size, want)
-		}
 	}
 	// What is too large is left alone, and what is not is read, which these rows cannot be.
 	for n, left := range map[int]bool{mostExchanged / 10: false, mostExchanged/10 + 1: true} {
@@ -432,10 +377,10 @@ func TestExchange(t *testing.T) {
 		if err := task.Exchange(t.Context(), &trial, rand.New(rand.NewPCG(1, 1))); err != nil {
 			t.Fatal(err)
 		}
-		if got := -trial.Run.Value * n; got < top-slack || trial.Run.Status != optim.Converged || trial.Groups == nil {
+		if got := -trial.Run.Value * n; got < top-climb.Slack || trial.Run.Status != optim.Converged || trial.Groups == nil {
 			t.Errorf("log-likelihood %v (%v), the supremum is %v", got, trial.Run.Status, top)
 		}
-		if v, err := l.LogLikelihood(t.Context(), trial.Params); err != nil || math.Abs(v+trial.Run.Value*n) > slack {
+		if v, err := l.LogLikelihood(t.Context(), trial.Params); err != nil || math.Abs(v+trial.Run.Value*n) > climb.Slack {
 			t.Errorf("log-likelihood %v at parameters that are said to have %v", v, -trial.Run.Value*n)
 		}
 		if first != nil && !slices.Equal(first.Gating, trial.Params.Gating) {

@@ -11,6 +11,8 @@ import (
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/host/search/climb"
+	"github.com/gatedlearning/moe/host/search/splitmerge"
 	"github.com/gatedlearning/moe/internal/stream"
 )
 
@@ -97,7 +99,7 @@ func Run(ctx context.Context, t *Task, from State, rule StoppingRule) (best *Can
 	all = from.Candidates
 	for least, screened, wanted := from.Least, from.Done, 0; ; least, screened = max(wanted, len(all)+1), false {
 		if !screened {
-			if all, err = t.screen(ctx, all, least); err != nil {
+			if all, err = t.Screen(ctx, all, least); err != nil {
 				return nil, nil, err
 			}
 		}
@@ -122,14 +124,14 @@ func Run(ctx context.Context, t *Task, from State, rule StoppingRule) (best *Can
 	return best, all, nil
 }
 
-// screen runs starts on the part, wave by wave, after those of all that have
+// Screen runs starts on the part, wave by wave, after those of all that have
 // run, until at least so many have run and enough of them agree on the best
 // optimum, or the budget ends. It returns them best first.
 //
 // Starts that end above the best optimum of their wave are not thrown away:
 // split-merge moves carry them on, and where they then reach the best optimum
 // they count as agreeing.
-func (t *Task) screen(ctx context.Context, all []*Candidate, least int) ([]*Candidate, error) {
+func (t *Task) Screen(ctx context.Context, all []*Candidate, least int) ([]*Candidate, error) {
 	n, _ := t.Part.Dims()
 	tolerance := SameOptimum(n)
 	enough := func() bool { return Agree(all, t.Problem.Shape.Classes(), tolerance) && len(all) >= least }
@@ -149,7 +151,7 @@ func (t *Task) screen(ctx context.Context, all []*Candidate, least int) ([]*Cand
 		if err != nil {
 			return nil, err
 		}
-		best = bestOf(wave, best)
+		best = BestOf(wave, best)
 		err = Each(ctx, t.Problem, wave, func(ctx context.Context, c *Candidate) error {
 			err := t.complete(ctx, c, best)
 			mu.Lock()
@@ -267,7 +269,7 @@ func (t *Task) hopeless(best float64) func(iteration int, value float64) bool {
 	if n, _ := t.Part.Dims(); n == t.Problem.N() {
 		return nil
 	}
-	return TooFarBehind(t.asGood(best))
+	return climb.TooFarBehind(t.asGood(best))
 }
 
 // begin takes one start up to where EM crawls on the part.
@@ -282,7 +284,7 @@ func (t *Task) begin(ctx context.Context, c *Candidate, rng *rand.Rand, best flo
 		return err
 	}
 	l := t.onPart(c)
-	run, err := approach(ctx, l, l.where(c), t.hopeless(best))
+	run, err := climb.Approach(ctx, l, l.where(c), t.hopeless(best))
 	if err != nil {
 		return err
 	}
@@ -291,8 +293,8 @@ func (t *Task) begin(ctx context.Context, c *Candidate, rng *rand.Rand, best flo
 	return l.take(ctx, c, run)
 }
 
-// bestOf returns the least of best and of where the wave stands.
-func bestOf(wave []*Candidate, best float64) float64 {
+// BestOf returns the least of best and of where the wave stands.
+func BestOf(wave []*Candidate, best float64) float64 {
 	for _, c := range wave {
 		if !c.Degenerate && !c.Failed() {
 			best = min(best, c.Run.Value)
@@ -308,13 +310,13 @@ func (t *Task) complete(ctx context.Context, c *Candidate, best float64) error {
 		return nil
 	}
 	stop := t.hopeless(best)
-	if n := len(c.Run.Trace); stop != nil && n > 1 && behind(c.Run.Value, t.asGood(best),
+	if n := len(c.Run.Trace); stop != nil && n > 1 && climb.Behind(c.Run.Value, t.asGood(best),
 		c.Run.Trace[n-2]-c.Run.Value) {
 		c.Run.Status = optim.Stopped
 		return nil
 	}
 	l := t.onPart(c)
-	run, err := sharpen(ctx, l, c.Run, stop)
+	run, err := climb.Sharpen(ctx, l, c.Run, stop)
 	if err != nil {
 		return err
 	}
@@ -345,7 +347,7 @@ func (t *Task) splitMerge(ctx context.Context, c *Candidate, rng *rand.Rand, bes
 		if err := l.take(ctx, c, better); err != nil {
 			return err
 		}
-		if math.Abs(c.Run.Value-best) <= clearGain {
+		if math.Abs(c.Run.Value-best) <= splitmerge.ClearGain {
 			if err := t.complete(ctx, c, best); err != nil {
 				return err
 			}

@@ -12,12 +12,15 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"gonum.org/v1/gonum/floats"
 
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/host/search/climb"
+	"github.com/gatedlearning/moe/host/search/splitmerge"
 	"github.com/gatedlearning/moe/internal/stream"
 	_ "github.com/gatedlearning/moe/internal/testheap"
 	"github.com/gatedlearning/moe/plugins/relu"
@@ -142,7 +145,7 @@ func TestBegin(t *testing.T) {
 		if name == "hopeless on all rows" {
 			task.Problem = p
 		}
-		alone, err := approach(t.Context(), l, l.Theta(c.start), nil)
+		alone, err := climb.Approach(t.Context(), l, l.Theta(c.start), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -167,14 +170,14 @@ func TestComplete(t *testing.T) {
 	task := partOf(t, p)
 	l := ridged(p)
 	ends := func(start *model.Params) float64 {
-		r, err := Climb(t.Context(), l, l.Theta(start), nil)
+		r, err := climb.Climb(t.Context(), l, l.Theta(start), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return r.Value
 	}
 	begun := func(start *model.Params) *Candidate {
-		r, err := approach(t.Context(), l, l.Theta(start), nil)
+		r, err := climb.Approach(t.Context(), l, l.Theta(start), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -223,7 +226,7 @@ func TestWaveDoesNotSeeItself(t *testing.T) {
 	p, top, hopeless, _ := trap(t)
 	l := ridged(p)
 	best := from(l.Params(top.X))
-	alone, err := approach(t.Context(), l, l.Theta(hopeless), nil)
+	alone, err := climb.Approach(t.Context(), l, l.Theta(hopeless), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -488,5 +491,112 @@ func TestStartFails(t *testing.T) {
 	task := &Task{Steps: coreSteps(), Problem: p, Part: p.Rows, Starts: 4, Cycle: []Start{{Kind: "bad", Draw: func(context.Context, *rand.Rand) (*model.Params, error) { return nil, bad }}}}
 	if _, _, err := Run(t.Context(), task, State{}, until(0)); err != bad {
 		t.Errorf("error %v, want the start's", err)
+	}
+}
+
+// TestSplitMerge: where every start leads EM to a maximum with two experts
+// merged, the moves are the only way to the highest. There are two starts: three
+// that agree would be taken for the top, and left to the certificate.
+func TestSplitMerge(t *testing.T) {
+	p, top, _ := stuck(t)
+	task := &Task{Steps: coreSteps(), Problem: p, Part: p.Rows, First: []Start{from(at(p, 2, 0, 19.5, 20.5)), from(at(p, 2, 0.3, 19, 20.1))}, Starts: 2}
+	best, all := run(t, task, State{})
+	// Runs end with a Newton step that promised less than 1e−12.
+	if math.Abs(best.Run.Value-top.Value) > 1e-9 || best.Run.Status != optim.Converged {
+		t.Errorf("value %v (%v), want %v", best.Run.Value, best.Run.Status, top.Value)
+	}
+	for i, c := range all {
+		if !c.Agrees {
+			t.Errorf("candidate %d ended at %v and does not agree", i, c.Run.Value)
+		}
+		if got := floats.Min(c.Run.Trace); math.Abs(got-c.Run.Value) > 1e-12 || len(c.Run.Trace) <= 4 {
+			t.Errorf("candidate %d: a path of %d points to %v, value %v", i, len(c.Run.Trace), got, c.Run.Value)
+		}
+	}
+}
+
+// TestSplitMergeGoesOn: where two pairs of lines are merged it takes two moves to
+// the top, also where no candidate has been there. Where the merged lines have few
+// rows the gain is too small to be seen before the candidate stands at its
+// optimum, and is found there, unless another is ahead: then the climb is
+// stopped, as it is where there are more rows than these. On few rows there may be
+// something higher still than the lines.
+func TestSplitMergeGoesOn(t *testing.T) {
+	for name, c := range map[string]struct {
+		lines       []float64
+		line        func(row int) int
+		start       []float64
+		least, most float64 // gain per row
+	}{
+		"two moves": {[]float64{-42, -38, 0, 38, 42}, func(row int) int { return row % 5 }, []float64{-40, -0.5, 0, 0.5, 40}, 1, 9},
+		"a small gain": {[]float64{-0.6, 0.6, 20}, func(row int) int { return min(row%300, 2) }, // three rows on either of the first two
+			[]float64{0, 19.5, 20.5}, 5 * SameOptimum(900), splitmerge.ClearGain / 1.5},
+	} {
+		k := len(c.lines)
+		p := parallels(t, 900, k, func(row int) float64 { return c.lines[c.line(row)] }, problem.Request{})
+		top, low := climbed(t, p, p.Rows, at(p, 0.3, c.lines...)), climbed(t, p, p.Rows, at(p, 0.6, c.start...))
+		if gain := low.Value - top.Value; gain < c.least || gain > c.most {
+			t.Fatalf("%s: the top is at %v, the start leads to %v: a gain of %v, want %v to %v", name, top.Value, low.Value, gain, c.least, c.most)
+		}
+		small := low.Value-top.Value < splitmerge.ClearGain
+		for ahead, best := range map[string]float64{"another is at the top": top.Value, "it is the best": low.Value} {
+			task := partOf(t, p)
+			got := &Candidate{draw: from(at(p, 0.6, c.start...)).Draw}
+			if err := task.begin(t.Context(), got, nil, math.Inf(1)); err != nil {
+				t.Fatal(err)
+			}
+			if err := task.splitMerge(t.Context(), got, rand.New(rand.NewPCG(1, 1)), best, SameOptimum(900)); err != nil {
+				t.Fatal(err)
+			}
+			there := got.Run.Value <= top.Value+SameOptimum(900) && got.Run.Status == optim.Converged
+			left := got.Run.Status == optim.Stopped
+			if behind := small && best == top.Value; there == behind || left != behind {
+				t.Errorf("%s, %s: from %v to %v (%v), the top is at %v", name, ahead, low.Value, got.Run.Value, got.Run.Status, top.Value)
+			}
+		}
+	}
+}
+
+// TestSplitMergeIsJudged: a half that shrinks onto a few far rows makes the
+// candidate degenerate.
+func TestSplitMergeIsJudged(t *testing.T) {
+	p := parallels(t, 300, 3, func(row int) float64 {
+		if row < 3 {
+			return 60
+		}
+		return []float64{-2, 2}[row%2]
+	}, problem.Request{Noise: problem.PerExpert{}})
+	l := likelihood(p, p.Rows)
+	q := at(p, 1, -2, 1.9, 2.1)
+	q.Sigma[2] = 10 // for the three far rows
+	r := &optim.Result{X: l.Theta(q), Status: optim.IterationLimit}
+	var err error
+	if r.Value, err = l.Value(t.Context(), r.X); err != nil {
+		t.Fatal(err)
+	}
+	c := &Candidate{Run: r, Params: q, Rows: 300}
+	task := &Task{Steps: coreSteps(), Problem: p, Part: p.Rows}
+	if err := c.MarkDegenerate(t.Context(), l); err != nil || c.Degenerate {
+		t.Fatalf("degenerate before any move: %v, error %v", c.Degenerate, err)
+	}
+	if err := task.splitMerge(t.Context(), c, rand.New(rand.NewPCG(1, 1)), r.Value-9, SameOptimum(300)); err != nil || c.Run.Value > r.Value-0.1 || !c.Degenerate {
+		t.Errorf("from %v to %v, noise %v, degenerate %v, error %v", r.Value, c.Run.Value, c.Params.Sigma, c.Degenerate, err)
+	}
+}
+
+// TestSplitMergeLeavesAlone what has nothing to be mended: a degenerate candidate,
+// whose likelihood would gain by any move, and one that failed.
+func TestSplitMergeLeavesAlone(t *testing.T) {
+	p, top, merged := stuck(t)
+	task := &Task{Steps: coreSteps(), Problem: p, Part: p.Rows}
+	for name, c := range map[string]*Candidate{
+		"degenerate": {Run: merged, Degenerate: true},
+		"failed":     {Run: &optim.Result{X: merged.X, Value: math.Inf(1), Status: optim.Diverged}},
+	} {
+		c.Params, c.Rows = likelihood(p, p.Rows).Params(merged.X), 900
+		was := c.Run
+		if err := task.splitMerge(t.Context(), c, rand.New(rand.NewPCG(1, 1)), top.Value, SameOptimum(900)); err != nil || c.Run != was {
+			t.Errorf("%s: moved from %v to %v, error %v", name, was.Value, c.Run.Value, err)
+		}
 	}
 }

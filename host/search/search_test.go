@@ -12,7 +12,6 @@ import (
 
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/optim"
-	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/host/search/searchtest"
 	"github.com/gatedlearning/moe/host/search/separation"
 )
@@ -29,7 +28,11 @@ var (
 	at         = searchtest.At
 	likelihood = searchtest.Likelihood
 	tree       = searchtest.Tree
-	logitOf    = searchtest.LogitOf
+	climbed    = searchtest.Climbed
+	halves     = searchtest.Halves
+	lopsided   = searchtest.Lopsided
+	supremum   = searchtest.Supremum
+	stuck      = searchtest.Stuck
 )
 
 // from is a start at q.
@@ -37,24 +40,10 @@ func from(q *model.Params) Start {
 	return Start{Kind: "fixed", Draw: func(context.Context, *rand.Rand) (*model.Params, error) { return q.Clone(), nil }}
 }
 
-// climbed is the maximum that q leads to.
-func climbed(t testing.TB, p *problem.Problem, rows model.Rows, q *model.Params) *optim.Result {
-	t.Helper()
-	l := likelihood(p, rows)
-	r, err := Climb(t.Context(), l, l.Theta(q), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if r.Status != optim.Converged {
-		t.Fatalf("a climb ended with status %v", r.Status)
-	}
-	return r
-}
-
 // coreSteps are the steps of this package.
 func coreSteps() Steps {
 	return Steps{
-		Refined: []Step{OtherStarts(), SplitMerge(), Reheating(), RowExchange()},
+		Refined: []Step{OtherStarts(), Reheating(), RowExchange()},
 		Last:    []Step{Perturbation(), Polish()},
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/gatedlearning/moe/host/moment"
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/host/search/climb"
 	"github.com/gatedlearning/moe/host/search/partition"
 	"github.com/gatedlearning/moe/internal/stream"
 )
@@ -118,7 +119,7 @@ func FitGate(ctx context.Context, p *problem.Problem, rows model.Rows, q *model.
 	}
 	l := loss.NewLikelihood(rows, p.G, q, loss.Free{Gating: true, Sigma: true, GateColumns: p.Shape.Gate}, workers)
 	l.PenaliseGate(ridge)
-	run, err := Climb(ctx, l, l.Theta(q), nil)
+	run, err := climb.Climb(ctx, l, l.Theta(q), nil)
 	if err != nil {
 		return nil, nil, err
 	}

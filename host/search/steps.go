@@ -3,6 +3,12 @@ package search
 import (
 	"context"
 	"slices"
+
+	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/host/moment"
+	"github.com/gatedlearning/moe/host/problem"
+
+	"github.com/gatedlearning/moe/host/search/climb"
 )
 
 // Step is one way from the best of a search on all rows to a better maximum.
@@ -13,11 +19,30 @@ type Step struct {
 	Try func(ctx context.Context, t *Task, best *Candidate, when Occasion) (*Candidate, error)
 }
 
-// Steps are those that a search makes, in their order; the zero value is none.
+// Steps are what is handed to a search: what it begins with, and the steps that it makes, in their order. The zero
+// value is none.
 type Steps struct {
+	Survey     Surveying // of a small table, before the screening
+	LateSurvey Surveying // of a table that is too large for one, where agreement of a few starts is no evidence
+	// Tree are the starts of a tree of gates: those that are made once, and those that are made in turn; nil for random
+	// ones.
+	Tree func(p *problem.Problem, e *moment.Evidence, estimate *moment.Estimate,
+		part model.Rows) (first, cycle []Start)
+	// Narrower has a search begin from the optima under a narrower density too: on all rows, or on the part.
+	Narrower func(ctx context.Context, t *Task, e *moment.Evidence, whole bool) error
+
 	Refined []Step // when the candidates have been refined
 	Last    []Step // after these, and of every better optimum that is found later
 	Places  Places // looked at where the search might end
+}
+
+// tree are the starts of a tree.
+func (s Steps) tree(p *problem.Problem, e *moment.Evidence, estimate *moment.Estimate,
+	part model.Rows) (first, cycle []Start) {
+	if s.Tree == nil {
+		return nil, []Start{Random(p, e)}
+	}
+	return s.Tree(p, e, estimate, part)
 }
 
 // Gain is what a step has gained.
@@ -59,7 +84,7 @@ func Make(ctx context.Context, t *Task, steps []Step, best *Candidate, when Occa
 
 // withGain returns gains with another, added to what the step has gained before, if it matters.
 func withGain(gains []Gain, step string, gain float64) []Gain {
-	if !(gain > slack) {
+	if !(gain > climb.Slack) {
 		return gains
 	}
 	out := slices.Clone(gains)

@@ -6,11 +6,13 @@ import (
 
 	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/optim"
+	"github.com/gatedlearning/moe/host/search/climb"
+	"github.com/gatedlearning/moe/host/search/splitmerge"
 )
 
 // surface is a likelihood that candidates stand on: of one target, or of several under one gate.
 type surface interface {
-	Climber
+	climb.Likelihood
 	PenaliseGate(tau float64)
 	// where is the θ of a candidate's parameters.
 	where(c *Candidate) []float64
@@ -34,7 +36,7 @@ func (l ofOne) take(ctx context.Context, c *Candidate, run *optim.Result) error 
 func (l ofOne) exact() optim.Curved { return l.Exact(nil) }
 
 func (l ofOne) improve(ctx context.Context, t *Task, r *optim.Result, rng *rand.Rand) (*optim.Result, error) {
-	return improve(ctx, l.Likelihood, r, proposalsOf(t, rng))
+	return splitmerge.Improve(ctx, l.Likelihood, r, splitmerge.Of(t.Problem, t.Part, rng))
 }
 
 // ofSeveral is the surface of several targets.
@@ -51,8 +53,8 @@ func (l ofSeveral) take(ctx context.Context, c *Candidate, run *optim.Result) (e
 func (l ofSeveral) exact() optim.Curved { return l.Exact(nil) }
 
 func (l ofSeveral) improve(ctx context.Context, t *Task, r *optim.Result, _ *rand.Rand) (*optim.Result, error) {
-	if !OneGate(t.Problem) { // where moves are not enough
+	if !t.Problem.OneGate() { // where moves are not enough
 		return nil, nil
 	}
-	return improve(ctx, l.Vector, r, movesOf)
+	return splitmerge.Improve(ctx, l.Vector, r, splitmerge.OfTargets)
 }

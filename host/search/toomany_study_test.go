@@ -16,6 +16,7 @@ import (
 	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/optim"
+	"github.com/gatedlearning/moe/host/search/climb"
 	"github.com/gatedlearning/moe/plugins/identity"
 	"github.com/gatedlearning/moe/plugins/sigmoid"
 	"github.com/gatedlearning/moe/plugins/tanh"
@@ -86,7 +87,7 @@ func oneTooMany(t *testing.T, act sdk.Activation, n int, seed uint64, known bool
 			p.RegressorIntercepts[i] = b + side*rng.NormFloat64()/4
 		}
 		l := loss.NewLikelihood(rows, act, p, free, 1)
-		run, err := Climb(t.Context(), l, l.Theta(p), nil)
+		run, err := climb.Climb(t.Context(), l, l.Theta(p), nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/moment"
 	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/host/search/climb"
 	"github.com/gatedlearning/moe/host/search/partition"
 )
 
@@ -238,7 +239,7 @@ func (t *VectorTask) release(ctx context.Context, c *Candidate) error {
 			return err
 		}
 		cost := l.Penalty(nil, c.Run.X)
-		if cost > slack && (tau < ScreenRidge || cost > heldBack) {
+		if cost > climb.Slack && (tau < ScreenRidge || cost > heldBack) {
 			continue
 		}
 		free := *c
@@ -252,7 +253,7 @@ func (t *VectorTask) release(ctx context.Context, c *Candidate) error {
 		if !hard {
 			*c = free
 		}
-		if !hard || cost <= slack {
+		if !hard || cost <= climb.Slack {
 			return nil
 		}
 	}
@@ -277,5 +278,5 @@ func (t *VectorTask) separates(ctx context.Context, l *loss.Vector, c *Candidate
 		return false, err
 	}
 	then, err := l.LogLikelihood(ctx, twice)
-	return then > at-slack, err
+	return then > at-climb.Slack, err
 }

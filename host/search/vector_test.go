@@ -19,6 +19,7 @@ import (
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/host/sample"
+	"github.com/gatedlearning/moe/host/search/climb"
 	"github.com/gatedlearning/moe/plugins/identity"
 	"github.com/gatedlearning/moe/plugins/relu"
 	"github.com/gatedlearning/moe/plugins/tanh"
@@ -307,7 +308,7 @@ func TestVectorRelease(t *testing.T) {
 		l.PenaliseGate(c.Ridge)
 		cost := l.Penalty(nil, c.Run.X)
 		l.PenaliseGate(0)
-		if (c.Ridge > 0) != hard || cost > slack || c.Run.Iterations < 4 || c.Run.Trace[0] != 9 || c.Run.Status != optim.Converged {
+		if (c.Ridge > 0) != hard || cost > climb.Slack || c.Run.Iterations < 4 || c.Run.Trace[0] != 9 || c.Run.Status != optim.Converged {
 			t.Errorf("slope %v: a ridge of %v costs %v, %v after %d", slope, c.Ridge, cost, c.Run.Status, c.Run.Iterations)
 		}
 		if got, err := task.separates(t.Context(), l, c); err != nil || got != hard {
@@ -376,7 +377,7 @@ func TestVectorScreening(t *testing.T) {
 	start := func(kind string) Start {
 		return Start{Kind: kind, vector: func(context.Context, *rand.Rand) (*model.VectorParams, error) { return task.at(2), nil }}
 	}
-	all, err := task.task(task.Rows, []Start{start("a"), start("b")}, []Start{start("u"), start("v"), start("w")}).screen(t.Context(), nil, 6)
+	all, err := task.task(task.Rows, []Start{start("a"), start("b")}, []Start{start("u"), start("v"), start("w")}).Screen(t.Context(), nil, 6)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -391,7 +392,7 @@ func TestVectorScreening(t *testing.T) {
 		t.Errorf("told %v; states of %v, done %v", told, least, done)
 	}
 	// Three that agree are enough where no more are asked for.
-	if all, err := task.task(task.Rows, nil, []Start{start("u")}).screen(t.Context(), nil, 4); err != nil || len(all) != 4 {
+	if all, err := task.task(task.Rows, nil, []Start{start("u")}).Screen(t.Context(), nil, 4); err != nil || len(all) != 4 {
 		t.Errorf("%d starts, error %v", len(all), err)
 	}
 }
@@ -478,7 +479,7 @@ func TestVectorFinish(t *testing.T) {
 		task := alone(c.p)
 		q := task.join([]*model.Params{c.q})
 		l := task.Likelihood(task.Rows, q)
-		r, err := approach(t.Context(), l, l.Theta(q), nil)
+		r, err := climb.Approach(t.Context(), l, l.Theta(q), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -632,5 +633,39 @@ func TestVectorGoesOn(t *testing.T) {
 		if len(found.All) != want || found.Certificate == nil || (found.Certificate.Optimum == infer.Suspect) != (want < infer.StartsWanted) {
 			t.Errorf("%d starts of %d: %+v", len(found.All), starts, found.Certificate)
 		}
+	}
+}
+
+// TestImproveSeveral: where two experts of two targets lie on one of three clusters of rows and the third between the others, a move
+// leads to the maximum that a start at the clusters does; from there none gains.
+func TestImproveSeveral(t *testing.T) {
+	levels := [2][]float64{{-4, 0, 4}, {3, -3, 3}}
+	task := &VectorTask{Full: true}
+	var rows []model.Rows
+	for _, of := range levels {
+		p := parallels(t, 900, 3, func(row int) float64 { return of[row%3] }, problem.Request{})
+		task.Problems, rows = append(task.Problems, p), append(rows, p.Rows)
+	}
+	task.Rows = model.Beside(rows)
+	begin := func(c ...[]float64) *Candidate {
+		var coordinates []*model.Params
+		for j, p := range task.Problems {
+			coordinates = append(coordinates, at(p, 1, c[j]...))
+		}
+		return task.climbed(t, task.join(coordinates), task.Rows, ScreenRidge)
+	}
+	top := begin(levels[0], levels[1])
+	merged := begin([]float64{-4.1, -3.9, 2}, []float64{3, 3, 0})
+	if merged.Run.Status != optim.Converged || merged.Run.Value < top.Run.Value+0.1 {
+		t.Fatalf("%v at %v, the top is at %v", merged.Run.Status, merged.Run.Value, top.Run.Value)
+	}
+	search := task.task(task.Rows, nil, nil)
+	was := top.Run
+	if err := search.splitMerge(t.Context(), top, nil, top.Run.Value-1, SameOptimum(900)); err != nil || top.Run != was {
+		t.Errorf("from the top to %v, was %v, error %v", top.Run.Value, was.Value, err)
+	}
+	if err := search.splitMerge(t.Context(), merged, nil, top.Run.Value, SameOptimum(900)); err != nil ||
+		math.Abs(merged.Run.Value-top.Run.Value) > SameOptimum(900) {
+		t.Errorf("from the merged maximum to %v, the top is at %v, error %v", merged.Run.Value, top.Run.Value, err)
 	}
 }

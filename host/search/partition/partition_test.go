@@ -14,6 +14,7 @@ import (
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/host/search/searchtest"
+	"github.com/gatedlearning/moe/plugins/identity"
 	"github.com/gatedlearning/moe/plugins/tanh"
 )
 
@@ -291,6 +292,69 @@ func TestCutOfTwo(t *testing.T) {
 	for seed := range uint64(10) {
 		if label := rows.Cuts(rand.New(rand.NewPCG(seed, 1)), 2); !slices.Contains(label, 0) {
 			t.Errorf("seed %d: labels %v", seed, label)
+		}
+	}
+}
+
+// TestLabelsOfStarts: what each kind of start labels.
+func TestLabelsOfStarts(t *testing.T) {
+	p := searchtest.Quadrants(t, 300, 1)
+	rows, err := New(t.Context(), p, p.Rows)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const k = 4
+	for _, c := range []struct {
+		name        string
+		label       func(*Table, *rand.Rand, int) []int
+		least, most int // rows that have a label
+	}{
+		{"scaled clusters", (*Table).ScaledClusters, 300, 300},
+		{"residual clusters", (*Table).ResidualClusters, 300, 300},
+		{"cuts", (*Table).Cuts, 300, 300},
+		{"neighbourhoods", (*Table).Neighbourhoods, 1, k * 27}, // 300/8, of which trimmed are left out, some twice
+		{"handfuls", (*Table).Handfuls, k * 6, k * 6},
+	} {
+		var before []int
+		for seed := range uint64(5) {
+			label := c.label(rows, rand.New(rand.NewPCG(seed, 1)), k)
+			count := make([]int, k)
+			for _, i := range label {
+				if i >= 0 {
+					count[i]++
+				}
+			}
+			if n := count[0] + count[1] + count[2] + count[3]; len(label) != 300 || n < c.least || n > c.most || slices.Max(count) == n {
+				t.Errorf("%s: labels of %v rows", c.name, count)
+			}
+			if slices.Equal(label, before) {
+				t.Errorf("%s: the same for two seeds", c.name)
+			}
+			before = label
+		}
+	}
+}
+
+// TestTrimLeavesOutliersOut: rows off the line of their label are those that lose it.
+func TestTrimLeavesOutliersOut(t *testing.T) {
+	x, y := mat.NewDense(100, 1, nil), make([]float64, 100)
+	for r := range y {
+		x.Set(r, 0, float64(r%37)-18)
+		y[r] = 2 * x.At(r, 0)
+		if r%5 == 0 {
+			y[r] += 50
+		}
+	}
+	p := searchtest.Load(t, dataset.Matrix(x, y), searchtest.Activation(t, identity.Family), problem.Request{K: 1, Intercepts: problem.BothIntercepts})
+	rows, err := New(t.Context(), p, p.Rows)
+	if err != nil {
+		t.Fatal(err)
+	}
+	label := make([]int, 100)
+	rows.Trim(label, 1)
+	for r, i := range label {
+		if r%5 == 0 && i != -1 {
+			t.Errorf("row %d has kept its label", r)
 		}
 	}
 }

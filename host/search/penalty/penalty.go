@@ -14,7 +14,7 @@ import (
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
-	"github.com/gatedlearning/moe/host/search"
+	"github.com/gatedlearning/moe/host/search/climb"
 	"github.com/gatedlearning/moe/internal/stream"
 )
 
@@ -139,7 +139,7 @@ func pathOver(ctx context.Context, p *problem.Problem, from *model.Params, all [
 		lambdas = append(lambdas, lambda)
 	}
 	l := loss.NewLikelihood(p.Given, p.G, from, p.Shape.Estimated(), p.Threads)
-	points, err := follow(ctx, l, lambdas, put, search.Climb, func(i int, last *model.Params) *model.Params {
+	points, err := follow(ctx, l, lambdas, put, climb.Climb, func(i int, last *model.Params) *model.Params {
 		if i == 0 {
 			return from
 		}
@@ -177,8 +177,8 @@ func pathOver(ctx context.Context, p *problem.Problem, from *model.Params, all [
 	return path, nil
 }
 
-// climbing is [search.Climb] or [search.ClimbNear].
-type climbing func(context.Context, search.Climber, []float64, func(int, float64) bool) (*optim.Result, error)
+// climbing is [climb.Climb] or [climb.Near].
+type climbing func(context.Context, climb.Likelihood, []float64, func(int, float64) bool) (*optim.Result, error)
 
 // follow is the path of a likelihood, as far as no expert shrinks onto a few rows: each maximum by a climb from where
 // start says, which knows the maximum before.
@@ -228,7 +228,7 @@ func (path *Path) crossValidate(ctx context.Context, p *problem.Problem, put put
 		if err != nil {
 			return err
 		}
-		points, err := follow(ctx, likelihood(rest), lambdas, put, search.ClimbNear,
+		points, err := follow(ctx, likelihood(rest), lambdas, put, climb.Near,
 			func(i int, _ *model.Params) *model.Params { return path.Points[i].Params })
 		if err != nil {
 			return err

@@ -8,7 +8,7 @@ import (
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
-	"github.com/gatedlearning/moe/host/search"
+	"github.com/gatedlearning/moe/host/search/climb"
 	"github.com/gatedlearning/moe/host/search/searchtest"
 	"github.com/gatedlearning/moe/plugins/identity"
 	"github.com/gatedlearning/moe/plugins/relu"
@@ -57,7 +57,7 @@ func TestLassoPath(t *testing.T) {
 			}
 			l := loss.NewLikelihood(p.Given, p.G, q, p.Shape.Estimated(), 1)
 			l.PenaliseGate(2 * c.gate)
-			run, err := search.Climb(t.Context(), l, l.Theta(q), nil)
+			run, err := climb.Climb(t.Context(), l, l.Theta(q), nil)
 			if err != nil {
 				t.Fatal(err)
 			}

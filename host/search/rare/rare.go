@@ -17,6 +17,8 @@ import (
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/host/search"
+	"github.com/gatedlearning/moe/host/search/climb"
+	"github.com/gatedlearning/moe/host/search/survey"
 	"github.com/gatedlearning/moe/internal/stream"
 )
 
@@ -281,8 +283,8 @@ func Places() search.Step {
 
 func applies(t *search.Task, c *search.Candidate) bool {
 	p := t.Problem
-	one := p.Shape.K > 1 && search.OneGate(p) && p.Shape.Kinds == nil && p.Shape.Output == nil && p.Link == nil
-	return one && search.Kinked(p) && !search.Surveyable(p) && c.Groups == nil
+	one := p.Shape.K > 1 && p.OneGate() && p.Shape.Kinds == nil && p.Shape.Output == nil && p.Link == nil
+	return one && search.Kinked(p) && !survey.Surveyable(p) && c.Groups == nil
 }
 
 // improve takes c to better maxima as long as places lead to one.
@@ -315,11 +317,11 @@ func placeAnew(ctx context.Context, p *problem.Problem, c *search.Candidate, l *
 			return false, err
 		}
 		for _, at := range places {
-			run, err := search.Climb(ctx, l, l.Theta(o.with(c.Params, at.a)), search.TooFarBehind(c.Run.Value))
+			run, err := climb.Climb(ctx, l, l.Theta(o.with(c.Params, at.a)), climb.TooFarBehind(c.Run.Value))
 			if err != nil {
 				return false, err
 			}
-			if !search.Superior(run.Value, c.Run.Value, l.Rows()) {
+			if !climb.Superior(run.Value, c.Run.Value, l.Rows()) {
 				continue
 			}
 			trial := *c

@@ -16,6 +16,7 @@ import (
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/host/search"
+	"github.com/gatedlearning/moe/host/search/climb"
 	"github.com/gatedlearning/moe/host/search/separation"
 	"github.com/gatedlearning/moe/plugins/identity"
 	"github.com/gatedlearning/moe/plugins/relu"
@@ -106,7 +107,7 @@ func TestPlaceRare(t *testing.T) {
 	dead.RegressorIntercepts[1] = -1
 	l := likelihood(p)
 	ends := func(q *model.Params) *search.Candidate {
-		run, err := search.Climb(t.Context(), l, l.Theta(q), nil)
+		run, err := climb.Climb(t.Context(), l, l.Theta(q), nil)
 		if err != nil || run.Status != optim.Converged {
 			t.Fatal(run.Status, err)
 		}

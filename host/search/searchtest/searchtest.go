@@ -13,8 +13,10 @@ import (
 	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/moment"
+	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/host/sample"
+	"github.com/gatedlearning/moe/host/search/climb"
 	"github.com/gatedlearning/moe/plugins/identity"
 	"github.com/gatedlearning/moe/sdk"
 )
@@ -205,4 +207,73 @@ func Anywhere(p *problem.Problem, rng *rand.Rand) *model.Params {
 		}
 	}
 	return p.Shape.Adopt(q)
+}
+
+// Climbed is the maximum that q leads to.
+func Climbed(t testing.TB, p *problem.Problem, rows model.Rows, q *model.Params) *optim.Result {
+	t.Helper()
+	l := Likelihood(p, rows)
+	r, err := climb.Climb(t.Context(), l, l.Theta(q), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Status != optim.Converged {
+		t.Fatalf("a climb ended with status %v", r.Status)
+	}
+	return r
+}
+
+// Halves is a problem of two experts y = ±(3 + x1/2) with noise 0.3 whose boundary is
+// x2 = 0: for certain, or with the probability of a logit of slope times x2.
+func Halves(t testing.TB, n int, slope float64) (p *problem.Problem, truth *model.Params) {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(8, 5))
+	x, y := mat.NewDense(n, 2, nil), make([]float64, n)
+	for i := range y {
+		x.SetRow(i, []float64{rng.NormFloat64(), rng.NormFloat64()})
+		sign := 1.0
+		if rng.Float64() > 1/(1+math.Exp(-slope*x.At(i, 1))) {
+			sign = -1
+		}
+		y[i] = sign*(3+x.At(i, 0)/2) + 0.3*rng.NormFloat64()
+	}
+	p = Load(t, dataset.Matrix(x, y), Activation(t, identity.Family),
+		problem.Request{K: 2, Intercepts: problem.BothIntercepts})
+	return p, Lopsided(p, min(slope, 1))
+}
+
+// Lopsided are the experts of [Halves] and a gate of that slope.
+func Lopsided(p *problem.Problem, slope float64) *model.Params {
+	q := p.Shape.Blank(0.3)
+	copy(q.Regressors, []float64{0.5, 0, -0.5, 0})
+	copy(q.RegressorIntercepts, []float64{3, -3})
+	q.Gating[1] = slope
+	return p.Units.Into(q)
+}
+
+// Supremum is the log-likelihood of rows each of which has the expert of its half for
+// certain: two least squares lines with one σ.
+func Supremum(t testing.TB, p *problem.Problem) float64 {
+	t.Helper()
+	q := Lopsided(p, 1e9)
+	l := loss.NewLikelihood(p.Rows, p.G, q, loss.Free{Regressors: true, Sigma: true}, 1)
+	r, err := climb.Climb(t.Context(), l, l.Theta(q), nil)
+	if err != nil || r.Status != optim.Converged {
+		t.Fatal(r.Status, err)
+	}
+	return -r.Value * l.Rows()
+}
+
+// Stuck is a problem whose three lines lie at −2, 2 and 20, and where EM gets
+// stuck: with one expert on the first two lines and two on the third (Jin et al.
+// 2016 show that such maxima exist however many rows there are). Top is the
+// highest maximum, merged the other one.
+func Stuck(t testing.TB) (p *problem.Problem, top, merged *optim.Result) {
+	t.Helper()
+	p = Parallels(t, 900, 3, func(row int) float64 { return []float64{-2, 2, 20}[row%3] }, problem.Request{})
+	top, merged = Climbed(t, p, p.Rows, At(p, 0.3, -2, 2, 20)), Climbed(t, p, p.Rows, At(p, 2, 0, 19.5, 20.5))
+	if merged.Value < top.Value+1 {
+		t.Fatalf("values %v and %v: EM does not get stuck here", merged.Value, top.Value)
+	}
+	return p, top, merged
 }

@@ -3,15 +3,24 @@ package steps
 
 import (
 	"github.com/gatedlearning/moe/host/search"
+	"github.com/gatedlearning/moe/host/search/narrower"
 	"github.com/gatedlearning/moe/host/search/rare"
+	"github.com/gatedlearning/moe/host/search/survey"
+	"github.com/gatedlearning/moe/host/search/tree"
 	"github.com/gatedlearning/moe/host/search/vacancy"
 )
 
 // All are the steps of a fit.
 func All() search.Steps {
 	return search.Steps{
-		Refined: []search.Step{search.OtherStarts(), search.SplitMerge(), search.Reheating(), search.RowExchange()},
-		Last:    []search.Step{search.Perturbation(), rare.Places(), search.Polish()},
-		Places:  vacancy.Places(),
+		Survey:     survey.Small,
+		LateSurvey: survey.Late,
+		Tree:       tree.Starts,
+		Narrower:   narrower.Begin,
+		Refined: []search.Step{
+			survey.SoftStarts(), search.OtherStarts(), tree.SplitMerge(), search.Reheating(), search.RowExchange(),
+		},
+		Last:   []search.Step{search.Perturbation(), rare.Places(), search.Polish()},
+		Places: vacancy.Places(),
 	}
 }

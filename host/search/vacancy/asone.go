@@ -10,7 +10,7 @@ import (
 	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/problem"
-	"github.com/gatedlearning/moe/host/search"
+	"github.com/gatedlearning/moe/host/search/climb"
 )
 
 const (
@@ -98,10 +98,10 @@ func costOfMeans(ctx context.Context, p *problem.Problem, rows model.Rows, q *mo
 // AsOne is where climbs on all rows end from the optimum q of p with its experts i and j in one, the better of two: the
 // log-likelihood, and the BIC, less those at q.
 func AsOne(ctx context.Context, p *problem.Problem, q *model.Params, i, j int) (loglik, bic float64, err error) {
-	at := func(p *problem.Problem, q *model.Params, climb bool) (value, bic float64, err error) {
+	at := func(p *problem.Problem, q *model.Params, climbs bool) (value, bic float64, err error) {
 		l := loss.NewLikelihood(p.Rows, p.G, q, p.Shape.Estimated(), p.Threads)
-		if climb {
-			run, err := search.Climb(ctx, l, l.Theta(q), nil)
+		if climbs {
+			run, err := climb.Climb(ctx, l, l.Theta(q), nil)
 			if err != nil {
 				return 0, 0, err
 			}

@@ -12,6 +12,7 @@ import (
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/host/search"
 	"github.com/gatedlearning/moe/host/search/partition"
+	"github.com/gatedlearning/moe/host/search/splitmerge"
 	"github.com/gatedlearning/moe/internal/stream"
 )
 
@@ -38,7 +39,7 @@ const (
 // NeighboursHelp says whether fits of one expert less or more are places to begin: under one gate, where g is
 // that of all experts, none is always 0, and σ is estimated.
 func NeighboursHelp(p *problem.Problem) bool {
-	return search.OneGate(p) && p.Shape.Kinds == nil && p.Shape.Output == nil && !p.Shape.Zero && p.Shape.Sigma == 0
+	return p.OneGate() && p.Shape.Kinds == nil && p.Shape.Output == nil && !p.Shape.Zero && p.Shape.Sigma == 0
 }
 
 // Nested says whether a mixture of k experts is one of k + 1 too: two of these are then the same expert, between which
@@ -196,7 +197,7 @@ func halved(shape problem.Shape, q *model.Params, i int, s *loss.Structure, apar
 	shifted.RSS[i] *= apart * apart
 	from := beside(shape, q)
 	out := from.Clone()
-	search.Halve(out, from, shifted, i, 0)
+	splitmerge.Halve(out, from, shifted, i, 0)
 	out.ShareGate(0, i)
 	if v := out.GatingIntercepts; v != nil {
 		for e := range v {

@@ -14,7 +14,9 @@ import (
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/host/search"
+	"github.com/gatedlearning/moe/host/search/climb"
 	"github.com/gatedlearning/moe/host/search/partition"
+	"github.com/gatedlearning/moe/host/search/survey"
 	"github.com/gatedlearning/moe/internal/stream"
 )
 
@@ -118,7 +120,7 @@ const (
 
 // spareable says whether the places of experts are looked for one by one.
 func spareable(p *problem.Problem) bool {
-	return p.Shape.K > 1 && search.OneGate(p) && p.Shape.Kinds == nil && p.Shape.Output == nil && !p.Shape.Zero
+	return p.Shape.K > 1 && p.OneGate() && p.Shape.Kinds == nil && p.Shape.Output == nil && !p.Shape.Zero
 }
 
 // spares are those of q; none where their places are not looked for.
@@ -231,7 +233,7 @@ func placeSpares(ctx context.Context, t *search.Task, best *search.Candidate, m 
 			}
 		}
 		seen = &search.Spare{Experts: len(m.Spare)}
-		if !search.Hardenable(p) {
+		if !climb.Hardenable(p.Size()) {
 			return seen, nil
 		}
 		which := m.Spare
@@ -301,7 +303,7 @@ func adapt(ctx context.Context, p *problem.Problem, rows *partition.Table,
 	others *model.Params) (*model.Params, error) {
 	l := loss.NewLikelihood(rows.Data, p.G, others, p.With(p.Shape.K-1).Shape.Free(), p.Threads)
 	l.PenaliseGate(search.ScreenRidge)
-	run, err := search.Climb(ctx, l, l.Theta(others), nil)
+	run, err := climb.Climb(ctx, l, l.Theta(others), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -398,7 +400,7 @@ func (s *sparing) pursue(ctx context.Context) error {
 		return s.task.Creep(ctx, c, l, best)
 	})
 	for _, c := range fresh {
-		s.work += search.CostOf(p, c)
+		s.work += survey.CostOf(p, c)
 		if !c.Failed() && !c.Degenerate && c.Run.Status != optim.Stopped {
 			s.climbed = append(s.climbed, c)
 		}

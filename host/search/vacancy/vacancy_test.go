@@ -15,6 +15,7 @@ import (
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/host/sample"
 	"github.com/gatedlearning/moe/host/search"
+	"github.com/gatedlearning/moe/host/search/climb"
 	"github.com/gatedlearning/moe/host/search/partition"
 	"github.com/gatedlearning/moe/host/search/searchtest"
 	"github.com/gatedlearning/moe/plugins/exp"
@@ -28,7 +29,7 @@ import (
 // coreSteps are the steps of the search itself.
 func coreSteps() search.Steps {
 	return search.Steps{
-		Refined: []search.Step{search.OtherStarts(), search.SplitMerge(), search.Reheating(), search.RowExchange()},
+		Refined: []search.Step{search.OtherStarts(), search.Reheating(), search.RowExchange()},
 		Last:    []search.Step{search.Perturbation(), search.Polish()},
 	}
 }
@@ -37,7 +38,7 @@ func coreSteps() search.Steps {
 func climbed(t testing.TB, p *problem.Problem, rows model.Rows, q *model.Params) *optim.Result {
 	t.Helper()
 	l := searchtest.Likelihood(p, rows)
-	r, err := search.Climb(t.Context(), l, l.Theta(q), nil)
+	r, err := climb.Climb(t.Context(), l, l.Theta(q), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package search
+package survey
 
 import (
 	"math"
@@ -6,32 +6,35 @@ import (
 
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/optim"
+	"github.com/gatedlearning/moe/host/search"
+	"github.com/gatedlearning/moe/host/search/climb"
+	"github.com/gatedlearning/moe/host/search/searchtest"
 )
 
 // TestSoftened: where the gate of the best is hard, in another arrangement than the rows', soft starts
 // lead to the supremum, and the search returns it; where it is soft, or there are no such starts,
 // none are made.
 func TestSoftened(t *testing.T) {
-	p, _ := halves(t, 500, 1e9)
-	wrong := lopsided(p, 0)
+	p, _ := searchtest.Halves(t, 500, 1e9)
+	wrong := searchtest.Lopsided(p, 0)
 	wrong.Gating[0], wrong.Gating[1] = 1e4, 1e3 // the boundary is nearly x1 = 0
-	l := likelihood(p, p.Rows)
+	l := searchtest.Likelihood(p, p.Rows)
 	value, err := l.Value(t.Context(), l.Theta(wrong))
 	if err != nil {
 		t.Fatal(err)
 	}
-	worst := &Candidate{Run: &optim.Result{Value: value, X: l.Theta(wrong), Status: optim.Converged}, Params: wrong, Rows: p.N()}
-	random := Random(p, measure(t, p))
-	task := &Task{Steps: coreSteps(), Problem: p, Part: p.Rows, Starts: DefaultStarts, Soft: random}
+	worst := &search.Candidate{Run: &optim.Result{Value: value, X: l.Theta(wrong), Status: optim.Converged}, Params: wrong, Rows: p.N()}
+	random := search.Random(p, searchtest.Measure(t, p))
+	task := &search.Task{Problem: p, Part: p.Rows, Starts: search.DefaultStarts, Soft: random}
 	ends, err := softened(t.Context(), task, worst)
 	if err != nil || len(ends) == 0 {
 		t.Fatal(ends, err)
 	}
-	top := supremum(t, p)
+	top := searchtest.Supremum(t, p)
 	if got := -ends[0].Run.Value * float64(p.N()); math.Abs(got-top) > 0.01 || ends[0].Groups == nil {
 		t.Errorf("log-likelihood %.4f (groups %v), the supremum is %.4f", got, ends[0].Groups, top)
 	}
-	best, err := task.refine(t.Context(), []*Candidate{worst})
+	best, err := search.Make(t.Context(), task, []search.Step{SoftStarts(), search.OtherStarts()}, worst, search.OfSpare(0))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,19 +42,19 @@ func TestSoftened(t *testing.T) {
 		t.Errorf("the search returns %.4f of %d others, the supremum is %.4f", got, len(task.Others), top)
 	}
 
-	task = &Task{Steps: coreSteps(), Problem: p, Part: p.Rows, Starts: DefaultStarts}
+	task = &search.Task{Problem: p, Part: p.Rows, Starts: search.DefaultStarts}
 	if ends, err := softened(t.Context(), task, worst); len(ends) > 0 || err != nil {
 		t.Errorf("%v, %v of no starts", ends, err)
 	}
 	large := *p
 	large.Rows = &model.Data{N: 1_000_000, D: 2}
-	task = &Task{Steps: coreSteps(), Problem: &large, Part: p.Rows, Starts: DefaultStarts, Soft: random}
+	task = &search.Task{Problem: &large, Part: p.Rows, Starts: search.DefaultStarts, Soft: random}
 	if ends, err := softened(t.Context(), task, worst); len(ends) > 0 || err != nil {
 		t.Errorf("%v, %v of a table on which no gate is hardened by EM", ends, err)
 	}
-	p, truth := halves(t, 500, 1)
-	task = &Task{Steps: coreSteps(), Problem: p, Part: p.Rows, Starts: DefaultStarts, Soft: Random(p, measure(t, p))}
-	if ends, err := softened(t.Context(), task, &Candidate{Run: &optim.Result{}, Params: truth}); len(ends) > 0 || err != nil {
+	p, truth := searchtest.Halves(t, 500, 1)
+	task = &search.Task{Problem: p, Part: p.Rows, Starts: search.DefaultStarts, Soft: search.Random(p, searchtest.Measure(t, p))}
+	if ends, err := softened(t.Context(), task, &search.Candidate{Run: &optim.Result{}, Params: truth}); len(ends) > 0 || err != nil {
 		t.Errorf("%v, %v with a soft gate", ends, err)
 	}
 }
@@ -65,8 +68,8 @@ func TestIdleBeside(t *testing.T) {
 		status optim.Status
 		want   bool
 	}{
-		{2 * slack, optim.IterationLimit, false}, {slack / 2, optim.IterationLimit, true}, {-1, optim.IterationLimit, true},
-		{-1, optim.Converged, false}, {2 * slack, optim.Converged, false},
+		{2 * climb.Slack, optim.IterationLimit, false}, {climb.Slack / 2, optim.IterationLimit, true}, {-1, optim.IterationLimit, true},
+		{-1, optim.Converged, false}, {2 * climb.Slack, optim.Converged, false},
 	} {
 		if got := idleBeside(ended(1-c.ahead/n, c.status, false), best, n); got != c.want {
 			t.Errorf("%+v: %v", c, got)

@@ -1,4 +1,4 @@
-package search
+package survey
 
 import (
 	"math"
@@ -12,13 +12,15 @@ import (
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/host/search"
 	"github.com/gatedlearning/moe/host/search/partition"
+	"github.com/gatedlearning/moe/host/search/searchtest"
 	"github.com/gatedlearning/moe/plugins/identity"
 )
 
 // threeCells is a survey's table of three experts with a gate by the first of two features, of unit variance: 0 below −0.7,
 // 2 above 0.7.
-func threeCells(t testing.TB, r problem.Request) (*surveyor, *Candidate) {
+func threeCells(t testing.TB, r problem.Request) (*surveyor, *search.Candidate) {
 	t.Helper()
 	const n = 600
 	rng := rand.New(rand.NewPCG(2, 8))
@@ -31,19 +33,19 @@ func threeCells(t testing.TB, r problem.Request) (*surveyor, *Candidate) {
 	if r.Intercepts != problem.BothIntercepts {
 		r.Intercepts = problem.GateIntercepts
 	}
-	p := load(t, dataset.Matrix(x, y), activation(t, identity.Family), r)
+	p := searchtest.Load(t, dataset.Matrix(x, y), searchtest.Activation(t, identity.Family), r)
 	rows, err := partition.New(t.Context(), p, p.Rows)
 	if err != nil {
 		t.Fatal(err)
 	}
 	q := p.Shape.Blank(1)
-	copy(q.Regressors, normal(rng, len(q.Regressors)))
-	copy(q.RegressorIntercepts, normal(rng, 3))
+	copy(q.Regressors, searchtest.Normal(rng, len(q.Regressors)))
+	copy(q.RegressorIntercepts, searchtest.Normal(rng, 3))
 	if !p.Shape.ConstantGate {
 		copy(q.Gating, []float64{-2, 0, -1, 0})
 		copy(q.GatingIntercepts, []float64{0, 0.7})
 	}
-	return &surveyor{problem: p, rows: rows}, &Candidate{Params: q}
+	return &surveyor{problem: p, rows: rows}, &search.Candidate{Params: q}
 }
 
 // TestRowOf: a row of one of the two experts by the gate, from any block, or any row where they have none.
@@ -65,7 +67,7 @@ func TestRowOf(t *testing.T) {
 	top := func(x []float64) int {
 		best := 0
 		for i := 1; i < 3; i++ {
-			if logitOf(q, i, x) > logitOf(q, best, x) {
+			if searchtest.LogitOf(q, i, x) > searchtest.LogitOf(q, best, x) {
 				best = i
 			}
 		}
@@ -111,7 +113,9 @@ func TestPart(t *testing.T) {
 				q.ShareGate(b, a)
 				was := q.Clone()
 				s.part(rand.New(rand.NewPCG(seed, 8)), s.rows, q, a, b)
-				diff := func(q *model.Params, i, j int, x []float64) float64 { return logitOf(q, i, x) - logitOf(q, j, x) }
+				diff := func(q *model.Params, i, j int, x []float64) float64 {
+					return searchtest.LogitOf(q, i, x) - searchtest.LogitOf(q, j, x)
+				}
 				zero := []float64{0, 0}
 				w := []float64{diff(q, a, b, []float64{1, 0}) - diff(q, a, b, zero), diff(q, a, b, []float64{0, 1}) - diff(q, a, b, zero)}
 				if norm := floats.Norm(w, 2); math.Abs(norm-steepness) > 1e-9 || r.Gate != nil && math.Abs(w[0]) > 1e-12 {
@@ -153,11 +157,11 @@ func TestFromOneOf(t *testing.T) {
 			c.Params.Sigma[i] = []float64{0.1, 0.5, 0.9}[i] * rms
 		}
 		s.problem.Shape.MaskExperts(c.Params.Regressors)
-		var from []*Candidate
+		var from []*search.Candidate
 		for i := range 3 {
 			q := c.Params.Clone()
 			floats.Scale(float64(1+i), q.Regressors) // by which the optima are known
-			from = append(from, &Candidate{Params: q})
+			from = append(from, &search.Candidate{Params: q})
 		}
 		draw := s.fromOneOf(from)
 		var begun, split, drops [3]int
@@ -167,7 +171,7 @@ func TestFromOneOf(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			at := slices.IndexFunc(from, func(c *Candidate) bool {
+			at := slices.IndexFunc(from, func(c *search.Candidate) bool {
 				same := 0
 				for i := range 3 {
 					if floats.Equal(q.Regressor(i), c.Params.Regressor(i)) {
@@ -253,7 +257,7 @@ func TestMoveToARow(t *testing.T) {
 		near int
 	}{{s.rows, 100}, {partition.Of(few), 6}} {
 		s.rows = of.rows
-		draw := s.fromOneOf([]*Candidate{c})
+		draw := s.fromOneOf([]*search.Candidate{c})
 		for seed := range uint64(3) {
 			q, err := draw(t.Context(), rand.New(rand.NewPCG(seed, 3)))
 			if err != nil {

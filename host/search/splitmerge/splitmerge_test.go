@@ -1,9 +1,8 @@
-package search
+package splitmerge
 
 import (
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"reflect"
 	"slices"
 	"testing"
@@ -14,6 +13,7 @@ import (
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/host/search/searchtest"
 	"github.com/gatedlearning/moe/plugins/identity"
 )
 
@@ -100,7 +100,7 @@ func TestApply(t *testing.T) {
 	logits := func(q *model.Params) []float64 {
 		out := make([]float64, 4)
 		for i := range out {
-			out[i] = logitOf(q, i, x)
+			out[i] = searchtest.LogitOf(q, i, x)
 		}
 		return out
 	}
@@ -153,151 +153,31 @@ func TestApplyScaled(t *testing.T) {
 	}
 }
 
-// stuck is a problem whose three lines lie at −2, 2 and 20, and where EM gets
-// stuck: with one expert on the first two lines and two on the third (Jin et al.
-// 2016 show that such maxima exist however many rows there are). Top is the
-// highest maximum, merged the other one.
-func stuck(t testing.TB) (p *problem.Problem, top, merged *optim.Result) {
-	p = parallels(t, 900, 3, func(row int) float64 { return []float64{-2, 2, 20}[row%3] }, problem.Request{})
-	top, merged = climbed(t, p, p.Rows, at(p, 0.3, -2, 2, 20)), climbed(t, p, p.Rows, at(p, 2, 0, 19.5, 20.5))
-	if merged.Value < top.Value+1 {
-		t.Fatalf("values %v and %v: EM does not get stuck here", merged.Value, top.Value)
-	}
-	return p, top, merged
-}
-
-// TestSplitMerge: where every start leads EM to a maximum with two experts
-// merged, the moves are the only way to the highest. There are two starts: three
-// that agree would be taken for the top, and left to the certificate.
-func TestSplitMerge(t *testing.T) {
-	p, top, _ := stuck(t)
-	task := &Task{Steps: coreSteps(), Problem: p, Part: p.Rows, First: []Start{from(at(p, 2, 0, 19.5, 20.5)), from(at(p, 2, 0.3, 19, 20.1))}, Starts: 2}
-	best, all := run(t, task, State{})
-	// Runs end with a Newton step that promised less than 1e−12.
-	if math.Abs(best.Run.Value-top.Value) > 1e-9 || best.Run.Status != optim.Converged {
-		t.Errorf("value %v (%v), want %v", best.Run.Value, best.Run.Status, top.Value)
-	}
-	for i, c := range all {
-		if !c.Agrees {
-			t.Errorf("candidate %d ended at %v and does not agree", i, c.Run.Value)
-		}
-		if got := floats.Min(c.Run.Trace); math.Abs(got-c.Run.Value) > 1e-12 || len(c.Run.Trace) <= 4 {
-			t.Errorf("candidate %d: a path of %d points to %v, value %v", i, len(c.Run.Trace), got, c.Run.Value)
-		}
-	}
-}
-
-// TestSplitMergeGoesOn: where two pairs of lines are merged it takes two moves to
-// the top, also where no candidate has been there. Where the merged lines have few
-// rows the gain is too small to be seen before the candidate stands at its
-// optimum, and is found there, unless another is ahead: then the climb is
-// stopped, as it is where there are more rows than these. On few rows there may be
-// something higher still than the lines.
-func TestSplitMergeGoesOn(t *testing.T) {
-	for name, c := range map[string]struct {
-		lines       []float64
-		line        func(row int) int
-		start       []float64
-		least, most float64 // gain per row
-	}{
-		"two moves": {[]float64{-42, -38, 0, 38, 42}, func(row int) int { return row % 5 }, []float64{-40, -0.5, 0, 0.5, 40}, 1, 9},
-		"a small gain": {[]float64{-0.6, 0.6, 20}, func(row int) int { return min(row%300, 2) }, // three rows on either of the first two
-			[]float64{0, 19.5, 20.5}, 5 * SameOptimum(900), clearGain / 1.5},
-	} {
-		k := len(c.lines)
-		p := parallels(t, 900, k, func(row int) float64 { return c.lines[c.line(row)] }, problem.Request{})
-		top, low := climbed(t, p, p.Rows, at(p, 0.3, c.lines...)), climbed(t, p, p.Rows, at(p, 0.6, c.start...))
-		if gain := low.Value - top.Value; gain < c.least || gain > c.most {
-			t.Fatalf("%s: the top is at %v, the start leads to %v: a gain of %v, want %v to %v", name, top.Value, low.Value, gain, c.least, c.most)
-		}
-		small := low.Value-top.Value < clearGain
-		for ahead, best := range map[string]float64{"another is at the top": top.Value, "it is the best": low.Value} {
-			task := partOf(t, p)
-			got := &Candidate{draw: from(at(p, 0.6, c.start...)).Draw}
-			if err := task.begin(t.Context(), got, nil, math.Inf(1)); err != nil {
-				t.Fatal(err)
-			}
-			if err := task.splitMerge(t.Context(), got, rand.New(rand.NewPCG(1, 1)), best, SameOptimum(900)); err != nil {
-				t.Fatal(err)
-			}
-			there := got.Run.Value <= top.Value+SameOptimum(900) && got.Run.Status == optim.Converged
-			left := got.Run.Status == optim.Stopped
-			if behind := small && best == top.Value; there == behind || left != behind {
-				t.Errorf("%s, %s: from %v to %v (%v), the top is at %v", name, ahead, low.Value, got.Run.Value, got.Run.Status, top.Value)
-			}
-		}
-	}
-}
-
-// TestSplitMergeIsJudged: a half that shrinks onto a few far rows makes the
-// candidate degenerate.
-func TestSplitMergeIsJudged(t *testing.T) {
-	p := parallels(t, 300, 3, func(row int) float64 {
-		if row < 3 {
-			return 60
-		}
-		return []float64{-2, 2}[row%2]
-	}, problem.Request{Noise: problem.PerExpert{}})
-	l := likelihood(p, p.Rows)
-	q := at(p, 1, -2, 1.9, 2.1)
-	q.Sigma[2] = 10 // for the three far rows
-	r := &optim.Result{X: l.Theta(q), Status: optim.IterationLimit}
-	var err error
-	if r.Value, err = l.Value(t.Context(), r.X); err != nil {
-		t.Fatal(err)
-	}
-	c := &Candidate{Run: r, Params: q, Rows: 300}
-	task := &Task{Steps: coreSteps(), Problem: p, Part: p.Rows}
-	if err := c.MarkDegenerate(t.Context(), l); err != nil || c.Degenerate {
-		t.Fatalf("degenerate before any move: %v, error %v", c.Degenerate, err)
-	}
-	if err := task.splitMerge(t.Context(), c, rand.New(rand.NewPCG(1, 1)), r.Value-9, SameOptimum(300)); err != nil || c.Run.Value > r.Value-0.1 || !c.Degenerate {
-		t.Errorf("from %v to %v, noise %v, degenerate %v, error %v", r.Value, c.Run.Value, c.Params.Sigma, c.Degenerate, err)
-	}
-}
-
-// TestSplitMergeLeavesAlone what has nothing to be mended: a degenerate candidate,
-// whose likelihood would gain by any move, and one that failed.
-func TestSplitMergeLeavesAlone(t *testing.T) {
-	p, top, merged := stuck(t)
-	task := &Task{Steps: coreSteps(), Problem: p, Part: p.Rows}
-	for name, c := range map[string]*Candidate{
-		"degenerate": {Run: merged, Degenerate: true},
-		"failed":     {Run: &optim.Result{X: merged.X, Value: math.Inf(1), Status: optim.Diverged}},
-	} {
-		c.Params, c.Rows = likelihood(p, p.Rows).Params(merged.X), 900
-		was := c.Run
-		if err := task.splitMerge(t.Context(), c, rand.New(rand.NewPCG(1, 1)), top.Value, SameOptimum(900)); err != nil || c.Run != was {
-			t.Errorf("%s: moved from %v to %v, error %v", name, was.Value, c.Run.Value, err)
-		}
-	}
-}
-
 // TestImprove: from the merged maximum a move gains; from the top none does, also
 // where moves lead back to it, and also from a point on the slope below it: what
 // the climb alone would gain is not the move's.
 func TestImprove(t *testing.T) {
-	p, top, merged := stuck(t)
-	l := likelihood(p, p.Rows)
-	better, err := improve(t.Context(), l, merged, proposalsOf(&Task{Steps: coreSteps(), Problem: p}, nil))
+	p, top, merged := searchtest.Stuck(t)
+	l := searchtest.Likelihood(p, p.Rows)
+	better, err := Improve(t.Context(), l, merged, Of(p, nil, nil))
 	if err != nil || better == nil || better.Value > merged.Value-1 || better.Iterations <= merged.Iterations {
 		t.Errorf("from the merged maximum: %+v, error %v", better, err)
 	}
-	if better, err := improve(t.Context(), l, top, proposalsOf(&Task{Steps: coreSteps(), Problem: p}, nil)); err != nil || better != nil {
+	if better, err := Improve(t.Context(), l, top, Of(p, nil, nil)); err != nil || better != nil {
 		t.Errorf("from the top: %+v, error %v", better, err)
 	}
 
 	// Here EM finds the way back from any move.
-	easy, truth := drawn(t, identity.Family, 3, 5, 1500, 0.1, 1, problem.Request{})
-	l = likelihood(easy, easy.Rows)
-	best := climbed(t, easy, easy.Rows, truth)
+	easy, truth := searchtest.Drawn(t, identity.Family, 3, 5, 1500, 0.1, 1, problem.Request{})
+	l = searchtest.Likelihood(easy, easy.Rows)
+	best := searchtest.Climbed(t, easy, easy.Rows, truth)
 	s, err := l.Structure(t.Context(), l.Params(best.X))
 	if err != nil {
 		t.Fatal(err)
 	}
 	back := 0
 	for _, m := range moves(s) {
-		if r := climbed(t, easy, easy.Rows, m.apply(l.Params(best.X), s)); math.Abs(r.Value-best.Value) < 1e-9 {
+		if r := searchtest.Climbed(t, easy, easy.Rows, m.apply(l.Params(best.X), s)); math.Abs(r.Value-best.Value) < 1e-9 {
 			back++
 		}
 	}
@@ -306,7 +186,7 @@ func TestImprove(t *testing.T) {
 	}
 	slope := *best
 	slope.X, slope.Status = slices.Clone(best.X), optim.IterationLimit
-	for slope.Value < best.Value+0.3*clearGain {
+	for slope.Value < best.Value+0.3*ClearGain {
 		for i := range slope.X {
 			slope.X[i] += 1e-4
 		}
@@ -315,7 +195,7 @@ func TestImprove(t *testing.T) {
 		}
 	}
 	for name, r := range map[string]*optim.Result{"the top": best, "the slope": &slope} {
-		if better, err := improve(t.Context(), l, r, proposalsOf(&Task{Steps: coreSteps(), Problem: p}, nil)); err != nil || better != nil {
+		if better, err := Improve(t.Context(), l, r, Of(p, nil, nil)); err != nil || better != nil {
 			t.Errorf("from %s: a move gained %v, error %v", name, r.Value-better.Value, err)
 		}
 	}
@@ -357,39 +237,5 @@ func TestApplyToAll(t *testing.T) {
 		if !reflect.DeepEqual(q.Noise, want) {
 			t.Errorf("noise %v, want %v", q.Noise, want)
 		}
-	}
-}
-
-// TestImproveSeveral: where two experts of two targets lie on one of three clusters of rows and the third between the others, a move
-// leads to the maximum that a start at the clusters does; from there none gains.
-func TestImproveSeveral(t *testing.T) {
-	levels := [2][]float64{{-4, 0, 4}, {3, -3, 3}}
-	task := &VectorTask{Full: true}
-	var rows []model.Rows
-	for _, of := range levels {
-		p := parallels(t, 900, 3, func(row int) float64 { return of[row%3] }, problem.Request{})
-		task.Problems, rows = append(task.Problems, p), append(rows, p.Rows)
-	}
-	task.Rows = model.Beside(rows)
-	begin := func(c ...[]float64) *Candidate {
-		var coordinates []*model.Params
-		for j, p := range task.Problems {
-			coordinates = append(coordinates, at(p, 1, c[j]...))
-		}
-		return task.climbed(t, task.join(coordinates), task.Rows, ScreenRidge)
-	}
-	top := begin(levels[0], levels[1])
-	merged := begin([]float64{-4.1, -3.9, 2}, []float64{3, 3, 0})
-	if merged.Run.Status != optim.Converged || merged.Run.Value < top.Run.Value+0.1 {
-		t.Fatalf("%v at %v, the top is at %v", merged.Run.Status, merged.Run.Value, top.Run.Value)
-	}
-	search := task.task(task.Rows, nil, nil)
-	was := top.Run
-	if err := search.splitMerge(t.Context(), top, nil, top.Run.Value-1, SameOptimum(900)); err != nil || top.Run != was {
-		t.Errorf("from the top to %v, was %v, error %v", top.Run.Value, was.Value, err)
-	}
-	if err := search.splitMerge(t.Context(), merged, nil, top.Run.Value, SameOptimum(900)); err != nil ||
-		math.Abs(merged.Run.Value-top.Run.Value) > SameOptimum(900) {
-		t.Errorf("from the merged maximum to %v, the top is at %v, error %v", merged.Run.Value, top.Run.Value, err)
 	}
 }

@@ -1,4 +1,6 @@
-package search
+// Package climb takes parameters up their likelihood: by EM until it crawls and then by Newton's method, or by EM alone
+// where a gate becomes hard.
+package climb
 
 import (
 	"context"
@@ -8,35 +10,22 @@ import (
 	"github.com/gatedlearning/moe/host/optim"
 )
 
-// slack is a gain in the total log-likelihood that does not matter: where g has
+// Slack is a gain in the total log-likelihood that does not matter: where g has
 // kinks so has the likelihood, and its maximum may lie at one.
-const slack = 0.01
+const Slack = 0.01
 
 // Superior says whether a mean negative log-likelihood of so many rows is below another by more than
-// slack in total.
-func Superior(value, than, rows float64) bool { return value < than-slack/rows }
+// Slack in total.
+func Superior(value, than, rows float64) bool { return value < than-Slack/rows }
 
-// crawls are the gains of an EM step, per row, below which Newton is tried, one
-// after the other.
-var crawls = []float64{1e-4, 1e-5, 1e-6, 1e-8}
+// Crawl is the gain of an EM step, per row, below which Newton's method is tried for the first time.
+const Crawl = 1e-4
 
-// attempts end after so many in a row that have gained nothing.
-type attempts struct{ most, idle int }
+// crawls are the gains below which it is tried, one after the other.
+var crawls = []float64{Crawl, 1e-5, 1e-6, 1e-8}
 
-// more says whether there is another, and counts it.
-func (a *attempts) more() bool {
-	a.idle++
-	return a.idle <= a.most
-}
-
-// first says whether the one that goes on is the first, or the first after a gain.
-func (a *attempts) first() bool { return a.idle == 1 }
-
-// gained says that it has gained something.
-func (a *attempts) gained() { a.idle = 0 }
-
-// Climber is a likelihood that [Climb] goes up.
-type Climber interface {
+// Likelihood is a likelihood that [Climb] goes up.
+type Likelihood interface {
 	optim.EMStepper
 	optim.Curved
 	Dense() bool // whether its Hessian is worth its cost
@@ -59,7 +48,7 @@ type sparse interface {
 }
 
 // climbSparse takes θ to a local maximum of the likelihood less a lasso; handled says whether there is one.
-func climbSparse(ctx context.Context, l Climber, theta []float64,
+func climbSparse(ctx context.Context, l Likelihood, theta []float64,
 	stop func(iteration int, value float64) bool) (r *optim.Result, handled bool, err error) {
 	s, ok := l.(sparse)
 	if !ok || s.Norms() == nil {
@@ -72,7 +61,7 @@ func climbSparse(ctx context.Context, l Climber, theta []float64,
 	for _, n := range norms {
 		groups = append(groups, optim.Group{At: n.At, Weight: n.Weight / l.Rows()})
 	}
-	r, err = optim.Proximal(ctx, l, groups, theta, optim.Settings{Iterations: 200, Slack: slack / l.Rows(), Stop: stop})
+	r, err = optim.Proximal(ctx, l, groups, theta, optim.Settings{Iterations: 200, Slack: Slack / l.Rows(), Stop: stop})
 	return r, true, err
 }
 
@@ -81,7 +70,7 @@ func climbSparse(ctx context.Context, l Climber, theta []float64,
 // too early. Problems too large for a Hessian take truncated Newton, and L-BFGS where g
 // has kinks or there are no products with a Hessian either. A stop that is not
 // nil may end it after any iteration. A lasso takes steps of its own.
-func Climb(ctx context.Context, l Climber, theta []float64,
+func Climb(ctx context.Context, l Likelihood, theta []float64,
 	stop func(iteration int, value float64) bool) (*optim.Result, error) {
 	if r, handled, err := climbSparse(ctx, l, theta, stop); handled {
 		return r, err
@@ -89,9 +78,9 @@ func Climb(ctx context.Context, l Climber, theta []float64,
 	return climbBy(ctx, l, theta, stop, optim.EM)
 }
 
-// climbHardening is [Climb] for a gate on its way to a hard one, on which plain steps of EM creep at the last: they are
+// Extrapolated is [Climb] for a gate on its way to a hard one, on which plain steps of EM creep at the last: they are
 // extrapolated.
-func climbHardening(ctx context.Context, l Climber, theta []float64,
+func Extrapolated(ctx context.Context, l Likelihood, theta []float64,
 	stop func(iteration int, value float64) bool) (*optim.Result, error) {
 	return climbBy(ctx, l, theta, stop, optim.SQUAREM)
 }
@@ -100,63 +89,63 @@ func climbHardening(ctx context.Context, l Climber, theta []float64,
 type emIteration func(context.Context, optim.EMStepper, []float64, optim.Settings) (*optim.Result, error)
 
 // climbBy is [Climb] with the last of its runs of EM by another iteration of its map.
-func climbBy(ctx context.Context, l Climber, theta []float64, stop func(int, float64) bool,
+func climbBy(ctx context.Context, l Likelihood, theta []float64, stop func(int, float64) bool,
 	last emIteration) (*optim.Result, error) {
-	r, err := approach(ctx, l, theta, stop)
+	r, err := Approach(ctx, l, theta, stop)
 	if err != nil || r.Status == optim.Stopped {
 		return r, err
 	}
 	return sharpenBy(ctx, l, r, stop, last)
 }
 
-// nearRows is the number of rows for each parameter whose optimum is next to that of more
-// rows: the mean log-likelihood of those is there some half of 1/nearRows below its maximum.
-const nearRows = 20
+// NearRows is the number of rows for each parameter whose optimum is next to that of more
+// rows: the mean log-likelihood of those is there some half of 1/NearRows below its maximum.
+const NearRows = 20
 
-// ClimbNear is [Climb] from a θ next to the maximum: it begins with Newton's method.
-func ClimbNear(ctx context.Context, l Climber, theta []float64,
+// Near is [Climb] from a θ next to the maximum: it begins with Newton's method.
+func Near(ctx context.Context, l Likelihood, theta []float64,
 	stop func(iteration int, value float64) bool) (*optim.Result, error) {
 	if r, handled, err := climbSparse(ctx, l, theta, stop); handled {
 		return r, err
 	}
 	if !l.Dense() {
-		return approach(ctx, l, theta, stop)
+		return Approach(ctx, l, theta, stop)
 	}
-	return sharpen(ctx, l, &optim.Result{X: theta}, stop)
+	return Sharpen(ctx, l, &optim.Result{X: theta}, stop)
 }
 
-// approach is the first part of Climb: EM until it crawls for the first time,
+// Approach is the first part of Climb: EM until it crawls for the first time,
 // or all of truncated Newton or L-BFGS. It has converged only if nothing is left to sharpen.
-func approach(ctx context.Context, l Climber, theta []float64, stop func(int, float64) bool) (*optim.Result, error) {
+func Approach(ctx context.Context, l Likelihood, theta []float64, stop func(int, float64) bool) (*optim.Result, error) {
 	if !l.Dense() {
 		descend := func(x []float64) (*optim.Result, error) {
 			return optim.LBFGS(ctx, l, x, optim.Settings{Iterations: 2000, Tolerance: 1e-7, Stop: stop})
 		}
 		if m, ok := l.(multiplier); ok && m.Products() {
-			r, err := optim.TruncatedNewton(ctx, m, theta, optim.Settings{Iterations: 500, Slack: slack / l.Rows(),
+			r, err := optim.TruncatedNewton(ctx, m, theta, optim.Settings{Iterations: 500, Slack: Slack / l.Rows(),
 				Stop: stop})
 			if err != nil || r.Status != optim.Stalled {
 				return r, err
 			}
-			return goOn(r, descend) // among kinks, where gradients of many points say more
+			return GoOn(r, descend) // among kinks, where gradients of many points say more
 		}
 		return descend(theta)
 	}
 	l.ReuseCurvature()
-	r, err := optim.EM(ctx, l, theta, optim.Settings{Iterations: 300, Tolerance: crawls[0], Stop: stop})
+	r, err := optim.EM(ctx, l, theta, optim.Settings{Iterations: 300, Tolerance: Crawl, Stop: stop})
 	if r.Status == optim.Converged {
 		r.Status = optim.IterationLimit
 	}
 	return r, err
 }
 
-// sharpen is the rest of Climb, from where approach ended.
-func sharpen(ctx context.Context, l Climber, r *optim.Result, stop func(int, float64) bool) (*optim.Result, error) {
+// Sharpen is the rest of Climb, from where [Approach] ended.
+func Sharpen(ctx context.Context, l Likelihood, r *optim.Result, stop func(int, float64) bool) (*optim.Result, error) {
 	return sharpenBy(ctx, l, r, stop, optim.EM)
 }
 
-// sharpenBy is sharpen for [climbBy].
-func sharpenBy(ctx context.Context, l Climber, r *optim.Result, stop func(int, float64) bool,
+// sharpenBy is [Sharpen] for [climbBy].
+func sharpenBy(ctx context.Context, l Likelihood, r *optim.Result, stop func(int, float64) bool,
 	last emIteration) (*optim.Result, error) {
 	if !l.Dense() {
 		return r, nil
@@ -169,15 +158,15 @@ func sharpenBy(ctx context.Context, l Climber, r *optim.Result, stop func(int, f
 			if i == len(crawls)-1 {
 				em = last
 			}
-			r, err = goOn(r, func(x []float64) (*optim.Result, error) {
+			r, err = GoOn(r, func(x []float64) (*optim.Result, error) {
 				return em(ctx, l, x, optim.Settings{Iterations: 300, Tolerance: crawl, Stop: stop})
 			})
 		}
 		if err != nil || r.Status == optim.Stopped || r.Status == optim.Diverged {
 			break
 		}
-		r, err = goOn(r, func(x []float64) (*optim.Result, error) {
-			return optim.Newton(ctx, l, x, optim.Settings{Iterations: 30, Slack: slack / l.Rows(),
+		r, err = GoOn(r, func(x []float64) (*optim.Result, error) {
+			return optim.Newton(ctx, l, x, optim.Settings{Iterations: 30, Slack: Slack / l.Rows(),
 				Worth: crawl * l.StepsPerHessian(), Stop: stop})
 		})
 		if err != nil || r.Status == optim.Converged || r.Status == optim.Stopped {
@@ -187,8 +176,8 @@ func sharpenBy(ctx context.Context, l Climber, r *optim.Result, stop func(int, f
 	return r, err
 }
 
-// goOn runs from where r ended, and counts and records what r was with it.
-func goOn(r *optim.Result, run func(x []float64) (*optim.Result, error)) (*optim.Result, error) {
+// GoOn runs from where r ended, and counts and records what r was with it.
+func GoOn(r *optim.Result, run func(x []float64) (*optim.Result, error)) (*optim.Result, error) {
 	next, err := run(r.X)
 	next.Iterations += r.Iterations
 	trace := r.Trace
@@ -207,10 +196,10 @@ func TooFarBehind(best float64) func(iteration int, value float64) bool {
 	return func(iteration int, value float64) bool {
 		gain := last - value
 		last = value
-		return iteration >= 5 && behind(value, best, gain)
+		return iteration >= 5 && Behind(value, best, gain)
 	}
 }
 
-// behind says whether a hundred iterations as good as the last, which gained so
+// Behind says whether a hundred iterations as good as the last, which gained so
 // much, would not reach the best value.
-func behind(value, best, gain float64) bool { return value-best > 100*gain }
+func Behind(value, best, gain float64) bool { return value-best > 100*gain }

@@ -1,4 +1,4 @@
-package search
+package narrower
 
 import (
 	"math"
@@ -8,6 +8,7 @@ import (
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/host/sample"
+	"github.com/gatedlearning/moe/host/search"
 	"github.com/gatedlearning/moe/host/search/searchtest"
 	"github.com/gatedlearning/moe/plugins/exp"
 	"github.com/gatedlearning/moe/plugins/identity"
@@ -32,7 +33,7 @@ func TestNarrower(t *testing.T) {
 		"poisson":           {exp.Family, "poisson", problem.Request{Family: "poisson"}, 0, 0, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			act := activation(t, c.act)
+			act := searchtest.Activation(t, c.act)
 			config := sample.Config{Activation: act, K: 2, D: 3, N: 400, Family: c.drawn, Design: sample.Random, Seed: 5}
 			if c.drawn == "" {
 				config.Sigma = 0.3
@@ -42,9 +43,9 @@ func TestNarrower(t *testing.T) {
 				t.Fatal(err)
 			}
 			c.request.K = 2
-			p := load(t, src, act, c.request)
-			task := &Task{Problem: p, Part: p.Rows, Starts: DefaultStarts}
-			all, err := narrower(t.Context(), task, measure(t, p))
+			p := searchtest.Load(t, src, act, c.request)
+			task := &search.Task{Problem: p, Part: p.Rows, Starts: search.DefaultStarts}
+			all, err := narrower(t.Context(), task, searchtest.Measure(t, p))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -84,5 +85,33 @@ func TestNarrowerKnowsNoOffsets(t *testing.T) {
 	p.Schema.Roles[model.Offsets] = "hours"
 	if p.Narrower() != nil {
 		t.Error("normal noise is to take offsets")
+	}
+}
+
+// TestBegin: the optima under the narrower density are starts of a search on part of the rows, as they are, and on all rows maxima that
+// compete with what it finds; of a density that is the wider of no other there are none.
+func TestBegin(t *testing.T) {
+	for family, some := range map[string]bool{"student-t": true, "": false} {
+		p := searchtest.Parallels(t, 200, 2, func(r int) float64 { return float64(r%2) * 9 }, problem.Request{Family: family})
+		for _, whole := range []bool{false, true} {
+			task := &search.Task{Problem: p, Part: p.Rows, Starts: search.DefaultStarts}
+			if err := Begin(t.Context(), task, searchtest.Measure(t, p), whole); err != nil {
+				t.Fatal(err)
+			}
+			if first, others := len(task.First) > 0, len(task.Others) > 0; first != (some && !whole) || others != (some && whole) {
+				t.Errorf("family %q, all rows %v: %d starts and %d others", family, whole, len(task.First), len(task.Others))
+			}
+			for _, s := range task.First {
+				q, err := s.Draw(t.Context(), nil)
+				if err != nil || s.Kind != search.KindNarrower || q.K != 2 || q.Family != family {
+					t.Errorf("a start %s at %+v, error %v", s.Kind, q, err)
+				}
+			}
+			for _, c := range task.Others {
+				if c.Kind != search.KindNarrower || c.Rows != p.N() || c.Failed() {
+					t.Errorf("%+v", c)
+				}
+			}
+		}
 	}
 }

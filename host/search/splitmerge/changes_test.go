@@ -1,4 +1,4 @@
-package search
+package splitmerge
 
 import (
 	"math"
@@ -8,10 +8,8 @@ import (
 	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/mixture"
 	"github.com/gatedlearning/moe/host/model"
-	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
-	"github.com/gatedlearning/moe/plugins/identity"
-	"github.com/gatedlearning/moe/plugins/tanh"
+	"github.com/gatedlearning/moe/host/search/searchtest"
 )
 
 // TestChanges: after the moves come exchanges of experts of different kinds, those of the largest residuals per row first,
@@ -94,51 +92,19 @@ func TestGrown(t *testing.T) {
 	p := model.NewParams(2, 1)
 	p.Regressors, p.RegressorIntercepts, p.Sigma = []float64{1, 5}, []float64{2, 6}, []float64{0.1, 0.2}
 	p.Gating, p.GatingIntercepts = []float64{3}, []float64{-1}
-	q := grown(p, s, problem.Shape{K: 3, D: 1, Intercept: true, PerExpert: true, GateIntercept: true})
+	q := Grown(p, s, problem.Shape{K: 3, D: 1, Intercept: true, PerExpert: true, GateIntercept: true})
 	if !slices.Equal(q.Regressors, []float64{3, 5, -1}) || !slices.Equal(q.RegressorIntercepts, []float64{2, 6, 2}) || !slices.Equal(q.Sigma, []float64{0.1, 0.2, 0.1}) {
 		t.Errorf("%+v", q)
 	}
 	for _, x := range []float64{-1, 2} {
 		at := []float64{x}
-		if a, b, c := logitOf(q, 0, at), logitOf(q, 1, at), logitOf(q, 2, at); math.Abs(a-c) > 1e-12 || math.Abs(a-b-(3*x-1)) > 1e-12 {
+		if a, b, c := searchtest.LogitOf(q, 0, at), searchtest.LogitOf(q, 1, at), searchtest.LogitOf(q, 2, at); math.Abs(a-c) > 1e-12 || math.Abs(a-b-(3*x-1)) > 1e-12 {
 			t.Errorf("at %v: logits %v, %v and %v", x, a, b, c)
 		}
 	}
 	first := model.NewParams(1, 1)
 	first.Regressors, first.Sigma = []float64{1}, []float64{0.1}
-	if q := grown(first, &loss.Structure{Mass: []float64{4}, RSS: []float64{16}, Axes: [][]float64{{1}}}, problem.Shape{K: 2, D: 1}); !slices.Equal(q.Regressors, []float64{3, -1}) || q.GatingIntercepts != nil || len(q.Sigma) != 1 || q.RegressorIntercepts != nil {
+	if q := Grown(first, &loss.Structure{Mass: []float64{4}, RSS: []float64{16}, Axes: [][]float64{{1}}}, problem.Shape{K: 2, D: 1}); !slices.Equal(q.Regressors, []float64{3, -1}) || q.GatingIntercepts != nil || len(q.Sigma) != 1 || q.RegressorIntercepts != nil {
 		t.Errorf("from one: %+v", q)
-	}
-}
-
-// TestReworkLeavesAlone what is under one gate, shrank, or has not converged.
-func TestReworkLeavesAlone(t *testing.T) {
-	p, top, _ := stuck(t)
-	under := *p
-	under.Shape.Tree = tree(t, "2x(1,2)")
-	for name, c := range map[string]struct {
-		p *problem.Problem
-		c *Candidate
-	}{
-		"one gate":   {p, &Candidate{Run: top}},
-		"degenerate": {&under, &Candidate{Run: top, Degenerate: true}},
-		"on its way": {&under, &Candidate{Run: &optim.Result{Status: optim.IterationLimit}}},
-	} {
-		was := c.c.Run
-		if got, err := Make(t.Context(), &Task{Problem: c.p, Part: p.Rows}, []Step{SplitMerge()}, c.c, 0); err != nil || got != c.c || c.c.Run != was {
-			t.Errorf("%s: %+v, error %v", name, c.c.Run, err)
-		}
-	}
-}
-
-// TestSomeOf: the activations of some experts in their order, and one that all have as it is.
-func TestSomeOf(t *testing.T) {
-	a, b := activation(t, identity.Family), activation(t, tanh.Family)
-	got, ok := someOf(model.PerExpert{a, b, a}, []int{1, 2}).(model.PerExpert)
-	if !ok || len(got) != 2 || got[0] != b || got[1] != a {
-		t.Errorf("%v", got)
-	}
-	if got := someOf(b, []int{1, 2}); got != b {
-		t.Errorf("%v", got)
 	}
 }

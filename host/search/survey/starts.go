@@ -1,4 +1,4 @@
-package search
+package survey
 
 import (
 	"context"
@@ -9,27 +9,28 @@ import (
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/moment"
 	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/host/search"
 	"github.com/gatedlearning/moe/host/search/partition"
 	"github.com/gatedlearning/moe/internal/stream"
 )
 
 // surveyStarts are the kinds of starts of a survey of a small table, in turn.
-func surveyStarts(p *problem.Problem, e *moment.Evidence, t *partition.Table) []Start {
-	random := Random(p, e)
-	kind := func(name string, label func(*partition.Table, *rand.Rand, int) []int) Start {
-		return Start{Kind: name, Draw: func(_ context.Context, rng *rand.Rand) (*model.Params, error) {
+func surveyStarts(p *problem.Problem, e *moment.Evidence, t *partition.Table) []search.Start {
+	random := search.Random(p, e)
+	kind := func(name string, label func(*partition.Table, *rand.Rand, int) []int) search.Start {
+		return search.Start{Kind: name, Draw: func(_ context.Context, rng *rand.Rand) (*model.Params, error) {
 			return partition.Lines(p, rng, t.Working, label(t, rng, p.Shape.K)), nil
 		}}
 	}
-	return []Start{
+	return []search.Start{
 		random,
-		kind(KindKMeans, (*partition.Table).ScaledClusters),
-		kind(KindPartition, (*partition.Table).Cuts),
-		kind(KindResiduals, (*partition.Table).ResidualClusters),
+		kind(search.KindKMeans, (*partition.Table).ScaledClusters),
+		kind(search.KindPartition, (*partition.Table).Cuts),
+		kind(search.KindResiduals, (*partition.Table).ResidualClusters),
 		random,
-		kind(KindPartition, (*partition.Table).Cuts),
-		kind(KindTrimmed, (*partition.Table).Neighbourhoods),
-		kind(KindRows, (*partition.Table).Handfuls),
+		kind(search.KindPartition, (*partition.Table).Cuts),
+		kind(search.KindTrimmed, (*partition.Table).Neighbourhoods),
+		kind(search.KindRows, (*partition.Table).Handfuls),
 	}
 }
 
@@ -43,7 +44,7 @@ const (
 // fromOneOf is a random move from one of the optima, the first of them most often: an
 // expert is given up, and takes over one side of another's cell, or the rows near a
 // random one.
-func (s *surveyor) fromOneOf(from []*Candidate) func(context.Context, *rand.Rand) (*model.Params, error) {
+func (s *surveyor) fromOneOf(from []*search.Candidate) func(context.Context, *rand.Rand) (*model.Params, error) {
 	return func(_ context.Context, rng *rand.Rand) (*model.Params, error) {
 		at := 0
 		for at < len(from)-1 && stream.Coin(rng) {

@@ -1,4 +1,6 @@
-package search
+// Package narrower has a search begin from the optima under a narrower density, of which that of the problem is a wider
+// one.
+package narrower
 
 import (
 	"context"
@@ -7,22 +9,29 @@ import (
 	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/moment"
+	"github.com/gatedlearning/moe/host/search"
+	"github.com/gatedlearning/moe/host/search/survey"
+	"github.com/gatedlearning/moe/host/search/tree"
 	"github.com/gatedlearning/moe/internal/stream"
 )
 
-// mostNarrower optima under the narrower density begin.
-const mostNarrower = 4
+const (
+	// mostNarrower optima under the narrower density begin.
+	mostNarrower = 4
+	// mostStarts look for them where there is no survey.
+	mostStarts = 8
+)
 
-// beginNarrower has the search begin from the optima under the density of which that of the problem is a wider one too,
+// Begin has the search begin from the optima under the density of which that of the problem is a wider one too,
 // if there is one: on all rows, beside a survey's optima, or on the part, as starts.
-func beginNarrower(ctx context.Context, t *Task, e *moment.Evidence, whole bool) error {
+func Begin(ctx context.Context, t *search.Task, e *moment.Evidence, whole bool) error {
 	all, err := narrower(ctx, t, e)
 	if err != nil {
 		return err
 	}
 	if !whole {
 		for _, q := range all {
-			t.First = append(t.First, Start{Kind: KindNarrower,
+			t.First = append(t.First, search.Start{Kind: search.KindNarrower,
 				Draw: func(context.Context, *rand.Rand) (*model.Params, error) { return q, nil }})
 		}
 		return nil
@@ -30,7 +39,7 @@ func beginNarrower(ctx context.Context, t *Task, e *moment.Evidence, whole bool)
 	p := t.Problem
 	l := loss.NewLikelihood(p.Rows, p.G, p.Shape.Blank(1), p.Shape.Free(), p.Threads)
 	for _, q := range all {
-		c, err := t.ClimbFrom(ctx, l, KindNarrower, q)
+		c, err := t.ClimbFrom(ctx, l, search.KindNarrower, q)
 		if err != nil {
 			return err
 		}
@@ -44,30 +53,32 @@ func beginNarrower(ctx context.Context, t *Task, e *moment.Evidence, whole bool)
 // narrower returns the distinct optima under the narrower density, best first, in the shape of the wider one. The best
 // comes a second time, before them, where the two densities are next to each other: the likelihood under the wider one
 // is then not below it.
-func narrower(ctx context.Context, t *Task, e *moment.Evidence) (all []*model.Params, err error) {
+func narrower(ctx context.Context, t *search.Task, e *moment.Evidence) (all []*model.Params, err error) {
 	p := t.Problem
 	n := p.Narrower()
 	if n == nil {
 		return nil, nil
 	}
 	n.Seed = stream.New(p.Seed, stream.Narrower, 0).Uint64()
-	seen, err := survey(ctx, n, e, t.Starts)
+	seen, err := survey.Small(ctx, n, e, t.Starts)
 	if err != nil {
 		return nil, err
 	}
-	best := seen.optima()
-	if seen == nil {
-		from := &Task{Problem: n, Part: t.Part, Starts: min(t.Starts, flatStarts),
-			Cycle: []Start{KMeans(n, t.Part), Random(n, e)}}
-		if !OneGate(n) {
-			addTree(from, e, nil)
+	var best []*search.Candidate
+	if seen != nil {
+		best = seen.Best
+	} else {
+		from := &search.Task{Problem: n, Part: t.Part, Starts: min(t.Starts, mostStarts),
+			Cycle: []search.Start{search.KMeans(n, t.Part), search.Random(n, e)}}
+		if !n.OneGate() {
+			from.First, from.Cycle = tree.Starts(n, e, nil, t.Part)
 		}
-		screened, err := from.screen(ctx, nil, 0)
+		screened, err := from.Screen(ctx, nil, 0)
 		if err != nil {
 			return nil, err
 		}
 		rows, _ := t.Part.Dims()
-		best = distinct(screened, rows, mostNarrower, sameOptimum)
+		best = search.Distinct(screened, mostNarrower, search.SameOptimum(rows))
 	}
 	for _, c := range best[:min(len(best), mostNarrower)] {
 		if c.Failed() || c.Degenerate {

@@ -1,4 +1,6 @@
-package search
+// Package survey looks at many optima of a small table: by short runs on all rows from starts of several kinds, by
+// moves from the best of them, and by soft starts where a gate becomes hard.
+package survey
 
 import (
 	"context"
@@ -15,6 +17,8 @@ import (
 	"github.com/gatedlearning/moe/host/moment"
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/host/search"
+	"github.com/gatedlearning/moe/host/search/climb"
 	"github.com/gatedlearning/moe/host/search/partition"
 	"github.com/gatedlearning/moe/internal/stream"
 )
@@ -28,15 +32,13 @@ const (
 	// surveyWave runs are made before anyone looks at the result: a constant, so that
 	// the survey is the same at any number of threads.
 	surveyWave = 8
-	// leastSurveyed starts are made at least, and so many times the best optimum
-	// must have been met.
-	leastSurveyed, leastMet = 16, 3
+	// leastStarts are the least budget of a search that has a survey.
+	leastStarts = 4
+	// leastSurveyed starts are made at least.
+	leastSurveyed = 16
 	// groupsSurveyed starts are enough of few rows in groups, where all of them count for one expert together and rows
 	// near a plane by chance seldom do. An optimum that none has met has a share below 1 % then, at 95 %.
 	groupsSurveyed = 300
-	// mostUnseen is the chance that another start ends at an optimum that none has
-	// met with which the starts end.
-	mostUnseen = 0.05
 	// startsShare is the share of the work that starts may take; the rest is for moves.
 	startsShare = 0.5
 	// movesPerExpert moves without a gain end the survey, for every expert; a wave of
@@ -70,9 +72,6 @@ var surveys = struct{ smooth, kinked scope }{
 	kinked: scope{largest: 200_000, fewRows: 60, iterations: 5000},
 }
 
-// OneGate says whether there is one gate.
-func OneGate(p *problem.Problem) bool { return p.Shape.Tree.Depth() <= 1 }
-
 func scopeOf(p *problem.Problem) scope {
 	if len(p.Kinks()) > 0 {
 		return surveys.kinked
@@ -80,77 +79,27 @@ func scopeOf(p *problem.Problem) scope {
 	return surveys.smooth
 }
 
-// Survey is what was seen of the optima of a table that is small enough to look at
-// many: by starts of several kinds, each run by EM on all rows without a ridge, and by
-// moves from the best of them.
-type Survey struct {
-	Starts  int      // that led to a likelihood
-	Kinds   []string // of them
-	Moves   int
-	Optima  int // distinct ones where starts ended, those given up apart
-	Singles int // of them, met once
-	Met     int // starts at the best optimum that starts or moves have found
-
-	Best []*Candidate // distinct optima, refined, best first
-	pool []*Candidate // where runs ended, best first, as they ended
-}
-
-// Unseen estimates the chance that another start ends at an optimum that none of the
-// starts has met: the share of starts at optima met once (Good 1953, after Turing).
-// Where only moves have met the best, it counts as another such start.
-func (s *Survey) Unseen() float64 {
-	singles := s.Singles
-	if s.Met == 0 {
-		singles++
-	}
-	return min(1, float64(singles)/float64(max(s.Starts, 1)))
-}
-
-// Conclusive says whether starts, at least so many, have met the best often enough and leave little unseen.
-func (s *Survey) Conclusive(least int) bool {
-	return s.Starts >= least && s.Met >= leastMet && s.Unseen() <= mostUnseen
-}
-
-// of is a survey as it has seen the best of a search on n rows, which its starts have not met where it is another than
-// its own; nil for nil.
-func (s *Survey) of(best *Candidate, n int) *Survey {
-	if s == nil || len(s.Best) == 0 || s.Best[0].Run.Value <= best.Run.Value+SameOptimum(n) {
-		return s
-	}
-	seen := *s
-	seen.Met = 0
-	return &seen
-}
-
-// optima are those of a survey, none where there was none.
-func (s *Survey) optima() []*Candidate {
-	if s == nil {
-		return nil
-	}
-	return s.Best
-}
-
 // surveyor makes a survey.
 type surveyor struct {
 	problem *problem.Problem
 	scope   scope
 	rows    *partition.Table
-	kinds   []Start
-	most    float64      // work
-	work    float64      // done
-	runs    int          // made
-	pool    []*Candidate // where runs ended, best first; given up ones apart
-	sharp   bool         // runs that may yet be the best go on by Newton's method
+	kinds   []search.Start
+	most    float64             // work
+	work    float64             // done
+	runs    int                 // made
+	pool    []*search.Candidate // where runs ended, best first; given up ones apart
+	sharp   bool                // runs that may yet be the best go on by Newton's method
 	*likelihoods
-	Survey
+	search.Survey
 }
 
-// survey looks at many optima of a small table and refines the best of them; nil where
+// Small looks at many optima of a small table and refines the best of them; nil where
 // the table is not small, the work would buy no survey, or the moves, which are those of
 // one gate and normal noise, suit no tree and no other density. starts is the budget of the
 // search, to which the work is proportional.
-func survey(ctx context.Context, p *problem.Problem, e *moment.Evidence, starts int) (*Survey, error) {
-	if !Surveyable(p) || starts < waveSize {
+func Small(ctx context.Context, p *problem.Problem, e *moment.Evidence, starts int) (*search.Survey, error) {
+	if !Surveyable(p) || starts < leastStarts {
 		return nil, nil
 	}
 	return (&surveyor{problem: p, scope: scopeOf(p), most: surveyBudget(p, starts)}).make(ctx, e)
@@ -162,11 +111,11 @@ const (
 	lateSteps, lateWork, mostLate = 2000, 6e9, 10_000_000
 )
 
-// lateSurvey is a survey of a table that is too large for one, made where agreement of a few starts is no evidence.
+// Late is a survey of a table that is too large for one, made where agreement of a few starts is no evidence.
 // What runs end at is counted when they have converged: of so many rows a step of EM that gains little a row gains
 // much.
-func lateSurvey(ctx context.Context, p *problem.Problem, e *moment.Evidence, starts int) (*Survey, error) {
-	if p.Shape.K == 1 || !OneGate(p) || p.Size() > mostLate || starts < waveSize {
+func Late(ctx context.Context, p *problem.Problem, e *moment.Evidence, starts int) (*search.Survey, error) {
+	if p.Shape.K == 1 || !p.OneGate() || p.Size() > mostLate || starts < leastStarts {
 		return nil, nil
 	}
 	work := budget(min(lateSteps*float64(p.Size()), lateWork), starts)
@@ -174,7 +123,7 @@ func lateSurvey(ctx context.Context, p *problem.Problem, e *moment.Evidence, sta
 }
 
 // make makes the survey; nil where its likelihood has no Hessian that is worth its cost.
-func (s *surveyor) make(ctx context.Context, e *moment.Evidence) (_ *Survey, err error) {
+func (s *surveyor) make(ctx context.Context, e *moment.Evidence) (_ *search.Survey, err error) {
 	p := s.problem
 	if s.rows, err = partition.New(ctx, p, p.Rows); err != nil {
 		return nil, err
@@ -195,11 +144,11 @@ func (s *surveyor) make(ctx context.Context, e *moment.Evidence) (_ *Survey, err
 		return nil, err
 	}
 	s.Count(s.pool, s.problem.N())
-	s.Survey.pool = slices.Clone(s.pool)
+	s.Pool, s.Few = slices.Clone(s.pool), s.few()
 	for i, c := range s.pool { // those that are refined change
 		if slices.Contains(s.Best, c) {
 			ended := *c
-			s.Survey.pool[i] = &ended
+			s.Pool[i] = &ended
 		}
 	}
 	return &s.Survey, s.refine(ctx)
@@ -207,7 +156,7 @@ func (s *surveyor) make(ctx context.Context, e *moment.Evidence) (_ *Survey, err
 
 // Surveyable says whether the table of a problem is small, and its moves are those of one gate.
 func Surveyable(p *problem.Problem) bool {
-	return p.Shape.K > 1 && OneGate(p) && p.Size() <= scopeOf(p).largest
+	return p.Shape.K > 1 && p.OneGate() && p.Size() <= scopeOf(p).largest
 }
 
 // surveyBudget is the work of a survey.
@@ -216,7 +165,7 @@ func surveyBudget(p *problem.Problem, starts int) float64 {
 }
 
 // budget is the share of some work that so many starts are worth.
-func budget(work float64, starts int) float64 { return work * float64(starts) / DefaultStarts }
+func budget(work float64, starts int) float64 { return work * float64(starts) / search.DefaultStarts }
 
 // likelihood is that of all rows.
 func (s *surveyor) likelihood() *loss.Likelihood {
@@ -256,12 +205,12 @@ func (s scope) few(p *problem.Problem) bool { return p.N() < s.fewRows*p.Shape.P
 // done.
 func (s *surveyor) start(ctx context.Context) error {
 	for s.work < startsShare*s.most && !s.enough() {
-		wave := make([]*Candidate, surveyWave)
-		for i := range wave {
-			kind := s.kinds[(s.runs+i)%len(s.kinds)]
-			wave[i] = &Candidate{Kind: kind.Kind, draw: kind.Draw}
+		starts := make([]search.Start, surveyWave)
+		for i := range starts {
+			starts[i] = s.kinds[(s.runs+i)%len(s.kinds)]
 		}
-		if err := s.run(ctx, wave); err != nil {
+		wave, err := s.run(ctx, starts)
+		if err != nil {
 			return err
 		}
 		for _, c := range wave {
@@ -300,42 +249,43 @@ func (s *surveyor) patience() int {
 // done.
 func (s *surveyor) move(ctx context.Context) error {
 	for idle, most := 0, s.patience(); s.work < s.most && len(s.pool) > 0 && idle < most; {
-		wave, best := make([]*Candidate, surveyWave), s.pool[0].Run.Value
-		from := distinct(s.pool, s.problem.N(), mostElites, sameOptimum)
-		for i := range wave {
-			wave[i] = &Candidate{Kind: KindMove, draw: s.fromOneOf(from)}
+		moves, best := make([]search.Start, surveyWave), s.pool[0].Run.Value
+		from := search.Distinct(s.pool, mostElites, search.SameOptimum(s.problem.N()))
+		for i := range moves {
+			moves[i] = search.Start{Kind: search.KindMove, Draw: s.fromOneOf(from)}
 		}
-		if err := s.run(ctx, wave); err != nil {
+		wave, err := s.run(ctx, moves)
+		if err != nil {
 			return err
 		}
 		s.Moves += len(wave)
 		idle += len(wave)
-		if Superior(s.pool[0].Run.Value, best, float64(s.problem.N())) {
+		if climb.Superior(s.pool[0].Run.Value, best, float64(s.problem.N())) {
 			idle = 0
 		}
 	}
 	return nil
 }
 
-// run runs a wave, and puts those that were not given up to the pool.
-func (s *surveyor) run(ctx context.Context, wave []*Candidate) error {
+// run runs a wave of starts, and puts those that were not given up to the pool.
+func (s *surveyor) run(ctx context.Context, starts []search.Start) ([]*search.Candidate, error) {
 	best := math.Inf(1)
 	if len(s.pool) > 0 {
 		best = s.pool[0].Run.Value
 	}
-	err := Draw(ctx, s.problem, wave, stream.Survey, s.runs,
-		func(ctx context.Context, c *Candidate, rng *rand.Rand) error {
-			return s.begin(ctx, c, rng, best)
+	wave, err := begun(ctx, s.problem, starts, stream.Survey, s.runs,
+		func(ctx context.Context, c *search.Candidate, from search.Start, rng *rand.Rand) error {
+			return s.begin(ctx, c, from, rng, best)
 		})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	best = bestOf(wave, best)
-	err = Each(ctx, s.problem, wave, func(ctx context.Context, c *Candidate) error {
+	best = search.BestOf(wave, best)
+	err = search.Each(ctx, s.problem, wave, func(ctx context.Context, c *search.Candidate) error {
 		return s.complete(ctx, c, best)
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	s.runs += len(wave)
 	for _, c := range wave {
@@ -344,12 +294,26 @@ func (s *surveyor) run(ctx context.Context, wave []*Candidate) error {
 			s.pool = append(s.pool, c)
 		}
 	}
-	slices.SortStableFunc(s.pool, Compare)
-	return nil
+	slices.SortStableFunc(s.pool, search.Compare)
+	return wave, nil
+}
+
+// begun makes a candidate of every start, and has it begin with random numbers of its own: those of a use's streams
+// from the given index on.
+func begun(ctx context.Context, p *problem.Problem, starts []search.Start, use stream.Use, first int,
+	begin func(ctx context.Context, c *search.Candidate, from search.Start, rng *rand.Rand) error,
+) ([]*search.Candidate, error) {
+	wave := make([]*search.Candidate, len(starts))
+	for i, from := range starts {
+		wave[i] = &search.Candidate{Kind: from.Kind}
+	}
+	return wave, model.Parallel(ctx, p.Threads, len(wave), func(ctx context.Context, i int) error {
+		return begin(ctx, wave[i], starts[i], stream.New(p.Seed, use, first+i))
+	})
 }
 
 // CostOf is the work that a run of EM on all rows was.
-func CostOf(p *problem.Problem, c *Candidate) float64 {
+func CostOf(p *problem.Problem, c *search.Candidate) float64 {
 	return float64(c.Run.Iterations) * (price(p)*float64(p.Size()) + iterationWork)
 }
 
@@ -366,15 +330,16 @@ func price(p *problem.Problem) float64 {
 }
 
 // begin runs a candidate by EM until it crawls.
-func (s *surveyor) begin(ctx context.Context, c *Candidate, rng *rand.Rand, best float64) error {
-	q, err := c.draw(ctx, rng)
+func (s *surveyor) begin(ctx context.Context, c *search.Candidate, from search.Start, rng *rand.Rand,
+	best float64) error {
+	q, err := from.Draw(ctx, rng)
 	if err != nil {
 		return err
 	}
-	if c.Kind != KindMove {
+	if c.Kind != search.KindMove {
 		vary(rng, q)
 	}
-	return s.climb(ctx, c, q, crawls[0], best)
+	return s.climb(ctx, c, q, climb.Crawl, best)
 }
 
 // coldStart is the part of its noise with which every second start begins.
@@ -394,11 +359,11 @@ func vary(rng *rand.Rand, q *model.Params) {
 }
 
 // complete runs a candidate on, unless it cannot catch up with the best.
-func (s *surveyor) complete(ctx context.Context, c *Candidate, best float64) error {
+func (s *surveyor) complete(ctx context.Context, c *search.Candidate, best float64) error {
 	if c.Failed() || c.Run.Status != optim.Converged {
 		return nil
 	}
-	if c.Run.Value-best > max(100*crawls[0], within/float64(s.problem.N())) {
+	if c.Run.Value-best > max(100*climb.Crawl, within/float64(s.problem.N())) {
 		c.Run.Status = optim.Stopped
 		return nil
 	}
@@ -408,7 +373,7 @@ func (s *surveyor) complete(ctx context.Context, c *Candidate, best float64) err
 	}
 	l := s.take()
 	defer s.put(l)
-	run, err := sharpen(ctx, l, c.Run, TooFarBehind(best+within/float64(s.problem.N())))
+	run, err := climb.Sharpen(ctx, l, c.Run, climb.TooFarBehind(best+within/float64(s.problem.N())))
 	if err != nil {
 		return err
 	}
@@ -417,10 +382,10 @@ func (s *surveyor) complete(ctx context.Context, c *Candidate, best float64) err
 }
 
 // climb runs EM from q until a step gains less than this per row.
-func (s *surveyor) climb(ctx context.Context, c *Candidate, q *model.Params, gain, best float64) error {
+func (s *surveyor) climb(ctx context.Context, c *search.Candidate, q *model.Params, gain, best float64) error {
 	l := s.take()
 	defer s.put(l)
-	stop := TooFarBehind(best + within/float64(s.problem.N()))
+	stop := climb.TooFarBehind(best + within/float64(s.problem.N()))
 	run, err := optim.EM(ctx, l, l.Theta(q), optim.Settings{Iterations: 300, Tolerance: gain, Stop: stop})
 	if err != nil {
 		return err
@@ -433,50 +398,12 @@ func (s *surveyor) climb(ctx context.Context, c *Candidate, q *model.Params, gai
 	return c.MarkDegenerate(ctx, l)
 }
 
-// Count counts the optima at which starts have ended, of a sorted pool on n rows.
-func (s *Survey) Count(pool []*Candidate, n int) {
-	s.Optima, s.Singles, s.Met = 0, 0, 0
-	tolerance := SameOptimum(n)
-	for i := 0; i < len(pool); {
-		starts, at := 0, pool[i].Run.Value
-		best := i == 0
-		for ; i < len(pool) && pool[i].Run.Value <= at+tolerance; i++ {
-			if pool[i].Kind != KindMove {
-				starts++
-			}
-		}
-		if best {
-			s.Met = starts
-		}
-		if starts > 0 {
-			s.Optima++
-		}
-		if starts == 1 {
-			s.Singles++
-		}
-	}
-}
-
-// distinct returns the best so many of a sorted pool, on n rows, that are so far apart in
-// log-likelihood.
-func distinct(pool []*Candidate, n, most int, apart float64) (out []*Candidate) {
-	for _, c := range pool {
-		if len(out) == most {
-			break
-		}
-		if len(out) == 0 || c.Run.Value > out[len(out)-1].Run.Value+apart/float64(n) {
-			out = append(out, c)
-		}
-	}
-	return out
-}
-
 // elites are the distinct optima of a sorted pool, on n rows, that may be the best when they have been
 // refined, and the best of those that are nearer to each other.
-func elites(pool []*Candidate, n int) (out []*Candidate) {
-	for _, c := range slices.Concat(distinct(pool, n, mostElites, sameOptimum), distinct(pool, n, mostElites,
-		elitesApart)) {
-		if c.Run.Value <= pool[0].Run.Value+contenderGap && !slices.Contains(out, c) {
+func elites(pool []*search.Candidate, n int) (out []*search.Candidate) {
+	apart := search.Distinct(pool, mostElites, search.SameOptimum(n))
+	for _, c := range slices.Concat(apart, search.Distinct(pool, mostElites, elitesApart/float64(n))) {
+		if c.Run.Value <= pool[0].Run.Value+search.ContenderGap && !slices.Contains(out, c) {
 			out = append(out, c)
 		}
 	}
@@ -486,20 +413,22 @@ func elites(pool []*Candidate, n int) (out []*Candidate) {
 // refine takes the best optima to maxima of the likelihood, or as near to its supremum
 // as matters.
 func (s *surveyor) refine(ctx context.Context) error {
-	t := &Task{Problem: s.problem, Part: s.problem.Rows}
-	err := Each(ctx, s.problem, s.Best, func(ctx context.Context, c *Candidate) error {
-		return t.anneal(ctx, c, s.problem.Shape.Free())
+	t := &search.Task{Problem: s.problem, Part: s.problem.Rows}
+	err := search.Each(ctx, s.problem, s.Best, func(ctx context.Context, c *search.Candidate) error {
+		return t.Anneal(ctx, c, s.problem.Shape.Free())
 	})
 	if err != nil || len(s.Best) == 0 {
 		return err
 	}
-	slices.SortStableFunc(s.Best, Compare)
+	slices.SortStableFunc(s.Best, search.Compare)
 	if released := *s.Best[0]; released.Groups != nil {
 		released.Groups = nil
-		if err := t.release(ctx, &released, s.problem.Shape.Free()); err != nil {
+		if err := t.Release(ctx, &released, s.problem.Shape.Free()); err != nil {
 			return err
 		}
-		s.Best[0] = better(s.Best[0], &released)
+		if search.Compare(&released, s.Best[0]) < 0 {
+			s.Best[0] = &released
+		}
 	}
 	return nil
 }

@@ -1,4 +1,4 @@
-package search
+package survey
 
 import (
 	"context"
@@ -9,6 +9,8 @@ import (
 	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/host/search"
+	"github.com/gatedlearning/moe/host/search/climb"
 	"github.com/gatedlearning/moe/internal/stream"
 )
 
@@ -16,12 +18,6 @@ const (
 	// softShare is what soft starts may cost, as a multiple of the survey's work, and mostSoft
 	// how many there are at most.
 	softShare, mostSoft = 3, 128
-	// softGain is the gain of a step, per row, with which soft starts are compared: those more
-	// than softGap units of log-likelihood behind the best that has ended end there.
-	softGain, softGap = 1e-6, 4
-	// hardGain is the gain of a step, per row, with which a gate that becomes hard is left, and
-	// mostSteps the number of steps that lead there at most.
-	hardGain, mostSteps = 1e-8, 5000
 	// reusingRows are the rows a parameter from which about every second soft start of a survey
 	// reuses the gate's curvature.
 	reusingRows = 20
@@ -29,7 +25,7 @@ const (
 
 // soften adds soft starts to the survey, where the gate of its best becomes hard.
 func (s *surveyor) soften(ctx context.Context) error {
-	if len(s.pool) == 0 || !hardens(s.likelihood(), s.pool[0].Params) {
+	if len(s.pool) == 0 || !search.Hardens(s.likelihood(), s.pool[0].Params) {
 		return nil
 	}
 	ends, err := s.softStarts().run(ctx)
@@ -39,7 +35,7 @@ func (s *surveyor) soften(ctx context.Context) error {
 	s.Starts += len(ends)
 	s.Best = append(s.Best, elites(ends, s.problem.N())...)
 	s.pool = append(s.pool, ends...)
-	slices.SortStableFunc(s.pool, Compare)
+	slices.SortStableFunc(s.pool, search.Compare)
 	return nil
 }
 
@@ -47,7 +43,7 @@ func (s *surveyor) soften(ctx context.Context) error {
 func (s *surveyor) softStarts() *softStarts {
 	soft := &softStarts{
 		problem: s.problem, start: s.kinds[0], use: stream.SurveySoft, likelihoods: &likelihoods{new: s.likelihood},
-		wave: surveyWave, least: leastSurveyed, most: mostSoft, work: softShare * s.most, steps: mostSteps,
+		wave: surveyWave, least: leastSurveyed, most: mostSoft, work: softShare * s.most, steps: climb.MostSteps,
 		few: s.few(),
 	}
 	if s.problem.N() >= reusingRows*s.problem.Shape.Parameters() {
@@ -60,58 +56,54 @@ func (s *surveyor) softStarts() *softStarts {
 // parameters, some ten seconds of one core.
 const softWork = 1e10
 
-// OtherStarts takes the best of what a survey has found, or soft starts where there was none.
-func OtherStarts() Step {
-	return Step{"other starts", nil,
-		func(ctx context.Context, t *Task, best *Candidate, _ Occasion) (_ *Candidate, err error) {
-			if t.Others == nil {
-				if t.Others, err = softened(ctx, t, best); err != nil {
-					return nil, err
-				}
-			}
-			for _, c := range t.Others {
-				refined := *c
-				c.refined = &refined
-				best = better(best, c.refined)
-			}
-			return best, nil
+// softWave soft starts run before anyone looks at the result where there was no survey, and so many are made at least.
+const softWave = 4
+
+// SoftStarts is the step that adds soft starts to what was found otherwise, where there was nothing.
+func SoftStarts() search.Step {
+	return search.Step{Name: "soft starts",
+		Applies: func(t *search.Task, _ *search.Candidate) bool { return t.Others == nil },
+		Try: func(ctx context.Context, t *search.Task, best *search.Candidate,
+			_ search.Occasion) (_ *search.Candidate, err error) {
+			t.Others, err = softened(ctx, t, best)
+			return best, err
 		}}
 }
 
 // softened are the maxima on all rows that soft starts lead to, where the gate of the best becomes hard, the table
 // is too large for a survey, and not so large that a gate cannot be hardened by EM.
-func softened(ctx context.Context, t *Task, best *Candidate) ([]*Candidate, error) {
+func softened(ctx context.Context, t *search.Task, best *search.Candidate) ([]*search.Candidate, error) {
 	p := t.Problem
-	if t.Soft.Draw == nil || !Hardenable(p) {
+	if t.Soft.Draw == nil || !climb.Hardenable(p.Size()) {
 		return nil, nil
 	}
 	likelihood := func() *loss.Likelihood {
 		return loss.NewLikelihood(p.Rows, p.G, p.Shape.Blank(1), p.Shape.Free(), 1)
 	}
-	if !hardens(likelihood(), best.Params) {
+	if !search.Hardens(likelihood(), best.Params) {
 		return nil, nil
 	}
 	work := budget(softWork, t.Starts)
 	soft := &softStarts{
 		problem: p, start: t.Soft, use: stream.Soft, likelihoods: &likelihoods{new: likelihood},
-		wave: waveSize, least: waveSize, most: mostSoft, work: work,
-		steps: stepsFor(work/waveSize, p.Size()),
+		wave: softWave, least: softWave, most: mostSoft, work: work,
+		steps: climb.StepsFor(work/softWave, p.Size()),
 	}
 	ends, err := soft.run(ctx)
 	if err != nil {
 		return nil, err
 	}
 	ends = elites(ends, p.N())
-	err = Each(ctx, p, ends, func(ctx context.Context, c *Candidate) error {
-		return t.anneal(ctx, c, p.Shape.Free())
+	err = search.Each(ctx, p, ends, func(ctx context.Context, c *search.Candidate) error {
+		return t.Anneal(ctx, c, p.Shape.Free())
 	})
-	return slices.DeleteFunc(ends, func(c *Candidate) bool { return idleBeside(c, best, p.N()) }), err
+	return slices.DeleteFunc(ends, func(c *search.Candidate) bool { return idleBeside(c, best, p.N()) }), err
 }
 
 // idleBeside says whether c has nothing over the best: what has not converged is worth no more than what is
 // as good and has.
-func idleBeside(c, best *Candidate, n int) bool {
-	return c.Run.Status != optim.Converged && !Superior(c.Run.Value, best.Run.Value, float64(n))
+func idleBeside(c, best *search.Candidate, n int) bool {
+	return c.Run.Status != optim.Converged && !climb.Superior(c.Run.Value, best.Run.Value, float64(n))
 }
 
 // softStarts are random starts with a soft gate and as much noise as y has, each of which goes
@@ -124,7 +116,7 @@ func idleBeside(c, best *Candidate, n int) bool {
 // exact runs do not see, and in a survey of rows enough about every second reuses it.
 type softStarts struct {
 	problem *problem.Problem
-	start   Start
+	start   search.Start
 	use     stream.Use
 	*likelihoods
 	reusing *likelihoods // of about every second start, nil for none
@@ -137,16 +129,13 @@ type softStarts struct {
 }
 
 // run returns where the starts ended, best first, failed and degenerate ones apart.
-func (s *softStarts) run(ctx context.Context) (ends []*Candidate, err error) {
+func (s *softStarts) run(ctx context.Context) (ends []*search.Candidate, err error) {
 	for work, runs := 0.0, 0; work < s.work && runs < s.most && !s.settled(ends, runs); runs += s.wave {
-		wave := make([]*Candidate, s.wave)
-		for i := range wave {
-			wave[i] = &Candidate{Kind: s.start.Kind, draw: s.start.Draw}
-		}
-		best := bestOf(ends, math.Inf(1))
-		err := Draw(ctx, s.problem, wave, s.use, runs, func(ctx context.Context, c *Candidate, rng *rand.Rand) error {
-			return s.creep(ctx, c, rng, best)
-		})
+		best := search.BestOf(ends, math.Inf(1))
+		wave, err := begun(ctx, s.problem, slices.Repeat([]search.Start{s.start}, s.wave), s.use, runs,
+			func(ctx context.Context, c *search.Candidate, from search.Start, rng *rand.Rand) error {
+				return s.creep(ctx, c, from, rng, best)
+			})
 		if err != nil {
 			return nil, err
 		}
@@ -156,29 +145,30 @@ func (s *softStarts) run(ctx context.Context) (ends []*Candidate, err error) {
 				ends = append(ends, c)
 			}
 		}
-		slices.SortStableFunc(ends, Compare)
+		slices.SortStableFunc(ends, search.Compare)
 	}
 	return ends, nil
 }
 
-// settled says whether where soft starts have ended, best first, shows what there is to see: enough of them, leastMet
+// settled says whether where soft starts have ended, best first, shows what there is to see: enough of them, LeastMet
 // at the best, and few at optima that were met once; where rows are few, half of them at the best. Where all
 // of enough runs failed or ended degenerate there is nothing.
-func (s *softStarts) settled(ends []*Candidate, runs int) bool {
+func (s *softStarts) settled(ends []*search.Candidate, runs int) bool {
 	if len(ends) < s.least {
 		return len(ends) == 0 && runs >= s.least
 	}
-	seen := Survey{Starts: len(ends)}
+	seen := search.Survey{Starts: len(ends)}
 	seen.Count(ends, s.problem.N())
 	if s.few {
-		return seen.Met >= leastMet && 2*seen.Met >= len(ends)
+		return seen.Met >= search.LeastMet && 2*seen.Met >= len(ends)
 	}
 	return seen.Conclusive(s.least)
 }
 
 // creep runs a start as far as it may yet be the best.
-func (s *softStarts) creep(ctx context.Context, c *Candidate, rng *rand.Rand, best float64) error {
-	q, err := c.draw(ctx, rng)
+func (s *softStarts) creep(ctx context.Context, c *search.Candidate, from search.Start, rng *rand.Rand,
+	best float64) error {
+	q, err := from.Draw(ctx, rng)
 	if err != nil {
 		return err
 	}
@@ -188,13 +178,12 @@ func (s *softStarts) creep(ctx context.Context, c *Candidate, rng *rand.Rand, be
 	}
 	l := room.take()
 	defer room.put(l)
-	if c.Run, err = creep(ctx, l, l.Theta(q), softGain, s.steps); err != nil {
+	if c.Run, err = climb.Creep(ctx, l, l.Theta(q), s.steps); err != nil {
 		return err
 	}
-	if c.Run.Status == optim.Converged && c.Run.Value < best+softGap/float64(s.problem.N()) {
-		c.Run, err = goOn(c.Run, func(x []float64) (*optim.Result, error) {
-			return creep(ctx, l, x, hardGain,
-				s.steps)
+	if c.Run.Status == optim.Converged && c.Run.Value < best+climb.SoftGap/float64(s.problem.N()) {
+		c.Run, err = climb.GoOn(c.Run, func(x []float64) (*optim.Result, error) {
+			return climb.Harden(ctx, l, x, s.steps)
 		})
 		if err != nil {
 			return err
@@ -202,10 +191,4 @@ func (s *softStarts) creep(ctx context.Context, c *Candidate, rng *rand.Rand, be
 	}
 	c.Params, c.Rows = l.Params(c.Run.X), s.problem.N()
 	return c.MarkDegenerate(ctx, l)
-}
-
-// creep runs EM from θ, of which each step makes a gate that separates a little harder,
-// until a step gains less than this per row.
-func creep(ctx context.Context, l *loss.Likelihood, theta []float64, gain float64, most int) (*optim.Result, error) {
-	return optim.SQUAREM(ctx, l, theta, optim.Settings{Iterations: most, Tolerance: gain})
 }

@@ -1,4 +1,4 @@
-package search
+package survey
 
 import (
 	"context"
@@ -10,15 +10,17 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"gonum.org/v1/gonum/floats"
-	"gonum.org/v1/gonum/mat"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/host/search"
+	"github.com/gatedlearning/moe/host/search/climb"
 	"github.com/gatedlearning/moe/host/search/partition"
+	"github.com/gatedlearning/moe/host/search/searchtest"
+	"github.com/gatedlearning/moe/host/search/separation"
 	"github.com/gatedlearning/moe/internal/stream"
 	"github.com/gatedlearning/moe/plugins/identity"
 	"github.com/gatedlearning/moe/plugins/relu"
@@ -28,17 +30,17 @@ import (
 // TestSurveyIsTheSame at any number of threads, and its best is at least as good as
 // each of its starts.
 func TestSurveyIsTheSame(t *testing.T) {
-	var first *Survey
+	var first *search.Survey
 	for threads := 1; threads <= 3; threads++ {
-		p := quadrants(t, 200, threads)
-		s, err := survey(t.Context(), p, measure(t, p), 8)
+		p := searchtest.Quadrants(t, 200, threads)
+		s, err := Small(t.Context(), p, searchtest.Measure(t, p), 8)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if first == nil {
 			first = s
 		}
-		if diff := cmp.Diff(first, s, same, cmp.AllowUnexported(Survey{})); diff != "" {
+		if diff := cmp.Diff(first, s, same, cmp.AllowUnexported(search.Survey{})); diff != "" {
 			t.Fatalf("%d threads: %s", threads, diff)
 		}
 	}
@@ -46,7 +48,7 @@ func TestSurveyIsTheSame(t *testing.T) {
 		t.Errorf("%+v", first)
 	}
 	for _, c := range first.Best[1:] {
-		if Compare(c, first.Best[0]) < 0 {
+		if search.Compare(c, first.Best[0]) < 0 {
 			t.Errorf("an optimum at %v before one at %v", first.Best[0].Run.Value, c.Run.Value)
 		}
 	}
@@ -55,15 +57,15 @@ func TestSurveyIsTheSame(t *testing.T) {
 // TestSurveyIsOfSmallTables: none where the rows or the starts are not for it, or there
 // is nothing to look for.
 func TestSurveyIsOfSmallTables(t *testing.T) {
-	large, _ := drawn(t, identity.Family, 2, 10, 10_000, 0.1, 1, problem.Request{})
-	one := parallels(t, 50, 1, func(int) float64 { return 0 }, problem.Request{})
-	small := quadrants(t, 60, 1)
+	large, _ := searchtest.Drawn(t, identity.Family, 2, 10, 10_000, 0.1, 1, problem.Request{})
+	one := searchtest.Parallels(t, 50, 1, func(int) float64 { return 0 }, problem.Request{})
+	small := searchtest.Quadrants(t, 60, 1)
 	for _, c := range []struct {
 		p      *problem.Problem
 		starts int
 		want   bool
-	}{{large, DefaultStarts, false}, {one, DefaultStarts, false}, {small, 1, false}, {small, waveSize, true}} {
-		s, err := survey(t.Context(), c.p, measure(t, c.p), c.starts)
+	}{{large, search.DefaultStarts, false}, {one, search.DefaultStarts, false}, {small, 1, false}, {small, leastStarts, true}} {
+		s, err := Small(t.Context(), c.p, searchtest.Measure(t, c.p), c.starts)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -76,7 +78,7 @@ func TestSurveyIsOfSmallTables(t *testing.T) {
 // TestSurveyCounts: optima are values within half a unit of log-likelihood of the best of
 // them, and moves count for none; by hand.
 func TestSurveyCounts(t *testing.T) {
-	p := parallels(t, 100, 2, func(r int) float64 { return float64(r % 2 * 9) }, problem.Request{})
+	p := searchtest.Parallels(t, 100, 2, func(r int) float64 { return float64(r % 2 * 9) }, problem.Request{})
 	for _, c := range []struct {
 		below                []float64 // the best, in total; negative: a move that many below
 		optima, singles, met int
@@ -87,207 +89,18 @@ func TestSurveyCounts(t *testing.T) {
 		{[]float64{-0.001, 2, 4, 4.1}, 2, 1, 0, 0.2}, // the best was met by a move alone
 		{[]float64{0, -0.2, 5, -5.1}, 2, 2, 1, 0.2},
 	} {
-		s := &surveyor{problem: p, Survey: Survey{Starts: 10}}
+		s := &surveyor{problem: p, Survey: search.Survey{Starts: 10}}
 		for _, v := range c.below {
 			one := ended(math.Abs(v)/100, optim.Converged, false)
-			one.Kind = KindRandom
+			one.Kind = search.KindRandom
 			if v < 0 {
-				one.Kind = KindMove
+				one.Kind = search.KindMove
 			}
 			s.pool = append(s.pool, one)
 		}
 		s.Count(s.pool, p.N())
 		if s.Optima != c.optima || s.Singles != c.singles || s.Met != c.met || math.Abs(s.Unseen()-c.unseen) > 1e-12 {
 			t.Errorf("%v: %+v, unseen %v, want %+v", c.below, s.Survey, s.Unseen(), c)
-		}
-	}
-}
-
-// TestUnseenIsCalibrated: where starts end at optima with known chances, the mean of
-// the estimate is that of the chance that the next one is new, within three standard
-// errors of 4,000 repetitions.
-func TestUnseenIsCalibrated(t *testing.T) {
-	rng := rand.New(rand.NewPCG(3, 3))
-	chances := []float64{0.5, 0.2, 0.1, 0.1, 0.05, 0.05}
-	const starts, repetitions = 20, 4000
-	sum, squares := 0.0, 0.0
-	for range repetitions {
-		met := make([]int, len(chances))
-		for range starts {
-			u, i := rng.Float64(), 0
-			for u >= chances[i] && i < len(chances)-1 {
-				u -= chances[i]
-				i++
-			}
-			met[i]++
-		}
-		s, unseen := Survey{Starts: starts, Met: 1}, 0.0
-		for i, m := range met {
-			if m == 1 {
-				s.Singles++
-			}
-			if m == 0 {
-				unseen += chances[i]
-			}
-		}
-		diff := s.Unseen() - unseen
-		sum += diff
-		squares += diff * diff
-	}
-	mean := sum / repetitions
-	// The estimate is for one start less, and therefore a little too large: by the chance that
-	// an optimum is unseen by all but one, times its share.
-	bias := 0.0
-	for _, c := range chances {
-		bias += c * (math.Pow(1-c, starts-1) - math.Pow(1-c, starts))
-	}
-	if se := math.Sqrt(squares / repetitions / repetitions); math.Abs(mean-bias) > 3*se {
-		t.Errorf("the estimate is off by %v on average, want %v within %v", mean, bias, 3*se)
-	}
-}
-
-// TestUnseenOfKinds: the same where starts are of two kinds in turn, which have other
-// chances, and one optimum that only one of them meets. The bias is summed up over
-// optima and starts.
-func TestUnseenOfKinds(t *testing.T) {
-	rng := rand.New(rand.NewPCG(4, 4))
-	kinds := [][]float64{{0.9, 0.06, 0.04, 0, 0}, {0.2, 0.1, 0.3, 0.3, 0.1}}
-	const starts, repetitions = 20, 4000
-	sum, squares := 0.0, 0.0
-	for range repetitions {
-		met := make([]int, len(kinds[0]))
-		for j := range starts {
-			u, i, chances := rng.Float64(), 0, kinds[j%2]
-			for i < len(chances)-1 && u >= chances[i] {
-				u -= chances[i]
-				i++
-			}
-			met[i]++
-		}
-		s, unseen := Survey{Starts: starts, Met: 1}, 0.0
-		for i, m := range met {
-			if m == 1 {
-				s.Singles++
-			}
-			if m == 0 {
-				unseen += (kinds[0][i] + kinds[1][i]) / 2
-			}
-		}
-		diff := s.Unseen() - unseen
-		sum += diff
-		squares += diff * diff
-	}
-	mean, bias := sum/repetitions, 0.0
-	for i := range kinds[0] {
-		missed := math.Pow((1-kinds[0][i])*(1-kinds[1][i]), starts/2)
-		for j := range starts {
-			c := kinds[j%2][i]
-			bias += c * (missed/(1-c) - missed) / starts
-		}
-	}
-	if deviation := math.Sqrt((squares/repetitions - mean*mean) / repetitions); math.Abs(mean-bias) > 3*deviation {
-		t.Errorf("the estimate is off by %v ± %v, want %v", mean, deviation, bias)
-	}
-}
-
-// TestLabelsOfStarts: what each kind of start labels.
-func TestLabelsOfStarts(t *testing.T) {
-	p := quadrants(t, 300, 1)
-	rows, err := partition.New(t.Context(), p, p.Rows)
-	if err != nil {
-		t.Fatal(err)
-	}
-	const k = 4
-	for _, c := range []struct {
-		name        string
-		label       func(*partition.Table, *rand.Rand, int) []int
-		least, most int // rows that have a label
-	}{
-		{"scaled clusters", (*partition.Table).ScaledClusters, 300, 300},
-		{"residual clusters", (*partition.Table).ResidualClusters, 300, 300},
-		{"cuts", (*partition.Table).Cuts, 300, 300},
-		{"neighbourhoods", (*partition.Table).Neighbourhoods, 1, k * 27}, // 300/8, of which trimmed are left out, some twice
-		{"handfuls", (*partition.Table).Handfuls, k * 6, k * 6},
-	} {
-		var before []int
-		for seed := range uint64(5) {
-			label := c.label(rows, rand.New(rand.NewPCG(seed, 1)), k)
-			count := make([]int, k)
-			for _, i := range label {
-				if i >= 0 {
-					count[i]++
-				}
-			}
-			if n := count[0] + count[1] + count[2] + count[3]; len(label) != 300 || n < c.least || n > c.most || slices.Max(count) == n {
-				t.Errorf("%s: labels of %v rows", c.name, count)
-			}
-			if slices.Equal(label, before) {
-				t.Errorf("%s: the same for two seeds", c.name)
-			}
-			before = label
-		}
-	}
-}
-
-// TestTrimLeavesOutliersOut: rows off the line of their label are those that lose it.
-func TestTrimLeavesOutliersOut(t *testing.T) {
-	x, y := mat.NewDense(100, 1, nil), make([]float64, 100)
-	for r := range y {
-		x.Set(r, 0, float64(r%37)-18)
-		y[r] = 2 * x.At(r, 0)
-		if r%5 == 0 {
-			y[r] += 50
-		}
-	}
-	p := load(t, dataset.Matrix(x, y), activation(t, identity.Family), problem.Request{K: 1, Intercepts: problem.BothIntercepts})
-	rows, err := partition.New(t.Context(), p, p.Rows)
-	if err != nil {
-		t.Fatal(err)
-	}
-	label := make([]int, 100)
-	rows.Trim(label, 1)
-	for r, i := range label {
-		if r%5 == 0 && i != -1 {
-			t.Errorf("row %d has kept its label", r)
-		}
-	}
-}
-
-// TestTilt: the logit of one expert changes against all others, which keep their odds.
-func TestTilt(t *testing.T) {
-	const k, d = 4, 3
-	rng := rand.New(rand.NewPCG(2, 2))
-	random := func(n int) []float64 {
-		v := make([]float64, n)
-		for i := range v {
-			v[i] = rng.NormFloat64()
-		}
-		return v
-	}
-	p := model.NewParams(k, d)
-	copy(p.Gating, random((k-1)*d))
-	p.GatingIntercepts = random(k - 1)
-	w, v, x := random(d), rng.NormFloat64(), random(d)
-	logit := func(q *model.Params, i int) float64 {
-		if i == k-1 {
-			return 0
-		}
-		return floats.Dot(q.Gate(i), x) + q.GatingIntercepts[i]
-	}
-	for i := range k {
-		q := p.Clone()
-		q.Tilt(i, w, v, -1)
-		for j := range k {
-			want := logit(p, j) - logit(p, (j+1)%k)
-			if j == i {
-				want -= floats.Dot(w, x) + v
-			}
-			if (j+1)%k == i {
-				want += floats.Dot(w, x) + v
-			}
-			if got := logit(q, j) - logit(q, (j+1)%k); math.Abs(got-want) > 1e-12 {
-				t.Errorf("expert %d tilted: log-odds of %d are %v, want %v", i, j, got, want)
-			}
 		}
 	}
 }
@@ -319,7 +132,7 @@ func TestScope(t *testing.T) {
 		family sdk.Family
 		few    int // rows for each parameter up to which they are few
 	}{{identity.Family, 20}, {relu.Family, 60}} {
-		p, _ := drawn(t, c.family, 2, 3, 100, 0.1, 1, problem.Request{})
+		p, _ := searchtest.Drawn(t, c.family, 2, 3, 100, 0.1, 1, problem.Request{})
 		got := scopeOf(p)
 		if got.fewRows != c.few || (got.largest > 150_000) != (c.few > 20) {
 			t.Errorf("%+v", got)
@@ -347,12 +160,12 @@ func TestEnough(t *testing.T) {
 		{16, 3, 0, 20, true}, {15, 3, 0, 20, false}, {16, 2, 0, 20, false}, {16, 3, 1, 20, false}, {20, 3, 1, 20, true}, {40, 3, 2, 20, true},
 		{40, 3, 3, 20, false}, {16, 3, 0, 1_000_000, false},
 	} {
-		s := &surveyor{problem: p, scope: scope{fewRows: c.few}, Survey: Survey{Starts: c.starts, Met: c.met, Singles: c.singles}}
+		s := &surveyor{problem: p, scope: scope{fewRows: c.few}, Survey: search.Survey{Starts: c.starts, Met: c.met, Singles: c.singles}}
 		if got := s.enough(); got != c.want {
 			t.Errorf("%+v: enough %v", c, got)
 		}
 	}
-	if got, want := CostOf(p, &Candidate{Run: &optim.Result{Iterations: 7}}), 7*(10_000*float64(p.Shape.Parameters())+2048); got != want {
+	if got, want := CostOf(p, &search.Candidate{Run: &optim.Result{Iterations: 7}}), 7*(10_000*float64(p.Shape.Parameters())+2048); got != want {
 		t.Errorf("seven iterations cost %v, want %v", got, want)
 	}
 }
@@ -367,7 +180,7 @@ func TestElites(t *testing.T) {
 		{[]float64{0, 0.12, 0.2, 0.23, 0.36, 0.48}, []float64{0, 0.12, 0.23, 0.36}},
 		{nil, nil},
 	} {
-		var pool []*Candidate
+		var pool []*search.Candidate
 		for _, v := range c.below {
 			pool = append(pool, ended(v/100-7, optim.Converged, false))
 		}
@@ -385,14 +198,14 @@ func TestElites(t *testing.T) {
 // few, starts go on for half of the work, and moves until thirty for each expert have gained nothing.
 func TestSurveyEnds(t *testing.T) {
 	for _, c := range []struct{ n, starts, moves int }{{400, 16, 8}, {100, 17, 64}} {
-		p := parallels(t, c.n, 2, func(r int) float64 { return float64(r%2) * 9 }, problem.Request{})
-		s, err := survey(t.Context(), p, measure(t, p), 8)
+		p := searchtest.Parallels(t, c.n, 2, func(r int) float64 { return float64(r%2) * 9 }, problem.Request{})
+		s, err := Small(t.Context(), p, searchtest.Measure(t, p), 8)
 		if err != nil {
 			t.Fatal(err)
 		}
 		kinds := slices.Sorted(slices.Values(s.Kinds))
-		want := []string{KindKMeans, KindPartition, KindRandom, KindResiduals, KindRows, KindTrimmed}
-		if s.Moves != c.moves || (s.Starts == 16) != (c.starts == 16) || s.Starts < c.starts || s.Optima != 1 || s.Met < leastMet || !slices.Equal(kinds, want) {
+		want := []string{search.KindKMeans, search.KindPartition, search.KindRandom, search.KindResiduals, search.KindRows, search.KindTrimmed}
+		if s.Moves != c.moves || (s.Starts == 16) != (c.starts == 16) || s.Starts < c.starts || s.Optima != 1 || s.Met < search.LeastMet || !slices.Equal(kinds, want) {
 			t.Errorf("%d rows: %+v", c.n, s)
 		}
 	}
@@ -406,20 +219,21 @@ func TestSurveyRuns(t *testing.T) {
 		ahead float64
 		ends  bool
 	}{{100, 0.02, false}, {100, 0.04, true}, {1000, 0.009, false}, {1000, 0.02, true}, {100, math.Inf(-1), false}} {
-		p := parallels(t, c.n, 2, func(r int) float64 { return float64(r % 2) }, problem.Request{})
+		p := searchtest.Parallels(t, c.n, 2, func(r int) float64 { return float64(r % 2) }, problem.Request{})
 		rows, err := partition.New(t.Context(), p, p.Rows)
 		if err != nil {
 			t.Fatal(err)
 		}
 		s := &surveyor{problem: p, rows: rows}
 		s.likelihoods = &likelihoods{new: s.likelihood, reuse: true}
-		begun := &Candidate{Kind: KindMove, draw: from(at(p, 0.5, -0.5, 0.7)).Draw}
-		if err := s.begin(t.Context(), begun, nil, math.Inf(1)); err != nil || begun.Run.Status != optim.Converged || begun.Rows != c.n {
+		start := from(searchtest.At(p, 0.5, -0.5, 0.7))
+		begun := &search.Candidate{Kind: search.KindMove}
+		if err := s.begin(t.Context(), begun, start, nil, math.Inf(1)); err != nil || begun.Run.Status != optim.Converged || begun.Rows != c.n {
 			t.Fatalf("%+v, error %v", begun.Run, err)
 		}
 		// Beside a best a unit a row ahead it is given up on its way.
-		behind := &Candidate{Kind: KindMove, draw: begun.draw}
-		if err := s.begin(t.Context(), behind, nil, begun.Run.Value-1); err != nil || behind.Run.Status != optim.Stopped || behind.Run.Iterations >= begun.Run.Iterations {
+		behind := &search.Candidate{Kind: search.KindMove}
+		if err := s.begin(t.Context(), behind, start, nil, begun.Run.Value-1); err != nil || behind.Run.Status != optim.Stopped || behind.Run.Iterations >= begun.Run.Iterations {
 			t.Errorf("%v after %d iterations of %d, error %v", behind.Run.Status, behind.Run.Iterations, begun.Run.Iterations, err)
 		}
 		was := *begun.Run
@@ -442,7 +256,7 @@ func TestSurveyRuns(t *testing.T) {
 		}
 	}
 	s := &surveyor{}
-	for _, c := range []*Candidate{ended(math.NaN(), optim.Converged, false), ended(1, optim.Stopped, false), ended(1, optim.IterationLimit, false)} {
+	for _, c := range []*search.Candidate{ended(math.NaN(), optim.Converged, false), ended(1, optim.Stopped, false), ended(1, optim.IterationLimit, false)} {
 		was := *c.Run
 		if err := s.complete(t.Context(), c, 1); err != nil || c.Run.Status != was.Status || c.Params != nil {
 			t.Errorf("%+v went on, error %v", c.Run, err)
@@ -500,7 +314,7 @@ func TestSettled(t *testing.T) {
 		{16, 3, false, true, false}, {16, 7, false, true, false}, {16, 8, false, true, true}, {40, 19, false, true, false}, {40, 20, false, true, true},
 	} {
 		s := &softStarts{problem: p, least: leastSurveyed, few: c.few}
-		var ends []*Candidate
+		var ends []*search.Candidate
 		for i := range c.all {
 			v := 0.4 // of half a unit that two may be apart
 			if i == 0 {
@@ -517,7 +331,7 @@ func TestSettled(t *testing.T) {
 			t.Errorf("%+v: settled %v", c, got)
 		}
 	}
-	s, one := &softStarts{problem: p, least: leastSurveyed}, []*Candidate{ended(3, optim.Converged, false)}
+	s, one := &softStarts{problem: p, least: leastSurveyed}, []*search.Candidate{ended(3, optim.Converged, false)}
 	if s.settled(nil, leastSurveyed-1) || !s.settled(nil, leastSurveyed) || s.settled(one, 2*leastSurveyed) {
 		t.Error("runs of which all are inadmissible are not those that end a search")
 	}
@@ -526,12 +340,12 @@ func TestSettled(t *testing.T) {
 // TestCreep: a soft start that is within 4 units of the best when its steps gain little goes on until they gain less.
 func TestCreep(t *testing.T) {
 	const n = 60
-	p := quadrants(t, n, 1)
-	s := &softStarts{problem: p, likelihoods: &likelihoods{new: func() *loss.Likelihood { return likelihood(p, p.Rows) }}, steps: mostSteps}
-	start := Random(p, measure(t, p))
-	end := func(best float64) *Candidate {
-		c := &Candidate{Kind: start.Kind, draw: start.Draw}
-		if err := s.creep(t.Context(), c, rand.New(rand.NewPCG(2, 0)), best); err != nil || c.Rows != n {
+	p := searchtest.Quadrants(t, n, 1)
+	s := &softStarts{problem: p, likelihoods: &likelihoods{new: func() *loss.Likelihood { return searchtest.Likelihood(p, p.Rows) }}, steps: climb.MostSteps}
+	start := search.Random(p, searchtest.Measure(t, p))
+	end := func(best float64) *search.Candidate {
+		c := &search.Candidate{Kind: start.Kind}
+		if err := s.creep(t.Context(), c, start, rand.New(rand.NewPCG(2, 0)), best); err != nil || c.Rows != n {
 			t.Fatalf("%+v, error %v", c, err)
 		}
 		return c
@@ -548,20 +362,20 @@ func TestCreep(t *testing.T) {
 // ofHalves is a surveyor of that many rows of two halves, where only the end of a run that begins at the truth has been seen.
 func ofHalves(t *testing.T, n int, slope, most float64) *surveyor {
 	t.Helper()
-	p, truth := halves(t, n, slope)
+	p, truth := searchtest.Halves(t, n, slope)
 	rows, err := partition.New(t.Context(), p, p.Rows)
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := &surveyor{problem: p, scope: scopeOf(p), rows: rows, most: most}
 	s.likelihoods = &likelihoods{new: s.likelihood, reuse: true}
-	s.kinds = surveyStarts(p, measure(t, p), rows)
+	s.kinds = surveyStarts(p, searchtest.Measure(t, p), rows)
 	l := s.likelihood()
-	run, err := creep(t.Context(), l, l.Theta(truth), 1e-6, 1000)
+	run, err := climb.Creep(t.Context(), l, l.Theta(truth), 1000)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.pool = []*Candidate{{Kind: KindRandom, Run: run, Params: l.Params(run.X), Rows: n}}
+	s.pool = []*search.Candidate{{Kind: search.KindRandom, Run: run, Params: l.Params(run.X), Rows: n}}
 	s.Starts = 1
 	return s
 }
@@ -575,7 +389,7 @@ func TestSoftCurvature(t *testing.T) {
 			t.Fatalf("%d parameters", got)
 		}
 		seen := s.pool[0]
-		runs := func(reuse bool) []*Candidate {
+		runs := func(reuse bool) []*search.Candidate {
 			soft := s.softStarts()
 			soft.likelihoods, soft.reusing = &likelihoods{new: s.likelihood, reuse: reuse}, nil
 			ends, err := soft.run(t.Context())
@@ -589,8 +403,8 @@ func TestSoftCurvature(t *testing.T) {
 			t.Fatal(err)
 		}
 		exact, reusing, both := 0, 0, 0
-		contains := func(all []*Candidate, c *Candidate) bool {
-			return slices.ContainsFunc(all, func(o *Candidate) bool {
+		contains := func(all []*search.Candidate, c *search.Candidate) bool {
+			return slices.ContainsFunc(all, func(o *search.Candidate) bool {
 				return o.Run.Value == c.Run.Value && o.Run.Iterations == c.Run.Iterations
 			})
 		}
@@ -636,7 +450,7 @@ func TestSoftStarts(t *testing.T) {
 	}
 	one, work := surveyed(1e9, 1)
 	// One or two of eight may end degenerate, and count for nothing.
-	if one.Starts < 1+surveyWave/2 || one.Starts > 1+surveyWave || len(one.pool) != one.Starts || len(one.Best) == 0 || !slices.IsSortedFunc(one.pool, Compare) {
+	if one.Starts < 1+surveyWave/2 || one.Starts > 1+surveyWave || len(one.pool) != one.Starts || len(one.Best) == 0 || !slices.IsSortedFunc(one.pool, search.Compare) {
 		t.Errorf("%d starts of one wave, %d in the pool", one.Starts, len(one.pool))
 	}
 	if two, _ := surveyed(1e9, 0.5*work); two.Starts <= 1+surveyWave || two.Starts > 1+2*surveyWave {
@@ -651,7 +465,7 @@ func TestSoftStarts(t *testing.T) {
 // TestSurveyable: tables of one gate up to the size of their scope, exactly.
 func TestSurveyable(t *testing.T) {
 	for size, family := range map[int]sdk.Family{150_000: identity.Family, 200_000: relu.Family} {
-		p, _ := drawn(t, family, 2, 3, 50, 0.1, 1, problem.Request{}) // of ten parameters
+		p, _ := searchtest.Drawn(t, family, 2, 3, 50, 0.1, 1, problem.Request{}) // of ten parameters
 		of := *p
 		for n, want := range map[int]bool{50: true, size / 10: true, size/10 + 1: false} {
 			of.Rows = &model.Data{N: n, D: 3}
@@ -660,9 +474,9 @@ func TestSurveyable(t *testing.T) {
 			}
 		}
 	}
-	p, _ := drawn(t, identity.Family, 2, 3, 50, 0.1, 1, problem.Request{})
+	p, _ := searchtest.Drawn(t, identity.Family, 2, 3, 50, 0.1, 1, problem.Request{})
 	for shape, want := range map[string]bool{"2": true, "4": true, "2x2": false} {
-		p.Shape = problem.Shape{K: 4, D: 2, Tree: tree(t, shape)}
+		p.Shape = problem.Shape{K: 4, D: 2, Tree: searchtest.Tree(t, shape)}
 		if got := Surveyable(p); got != want {
 			t.Errorf("a tree %s: %v", shape, got)
 		}
@@ -674,8 +488,8 @@ func TestSurveyable(t *testing.T) {
 
 // TestSurveyBudget: as much as the starts are of the usual ones, of half a second, or of 5000 iterations where g has kinks and that is more.
 func TestSurveyBudget(t *testing.T) {
-	smooth, _ := drawn(t, identity.Family, 2, 3, 50, 0.1, 1, problem.Request{})
-	kinked, _ := drawn(t, relu.Family, 2, 3, 50, 0.1, 1, problem.Request{})
+	smooth, _ := searchtest.Drawn(t, identity.Family, 2, 3, 50, 0.1, 1, problem.Request{})
+	kinked, _ := searchtest.Drawn(t, relu.Family, 2, 3, 50, 0.1, 1, problem.Request{})
 	large := *kinked
 	large.Rows = &model.Data{N: 20_000, D: 3}
 	for _, c := range []struct {
@@ -683,8 +497,8 @@ func TestSurveyBudget(t *testing.T) {
 		starts int
 		want   float64
 	}{
-		{smooth, DefaultStarts, 240e6}, {smooth, 2 * DefaultStarts, 480e6}, {smooth, DefaultStarts / 2, 120e6},
-		{kinked, DefaultStarts, 240e6}, {&large, DefaultStarts, 5000 * (200_000 + 2048)},
+		{smooth, search.DefaultStarts, 240e6}, {smooth, 2 * search.DefaultStarts, 480e6}, {smooth, search.DefaultStarts / 2, 120e6},
+		{kinked, search.DefaultStarts, 240e6}, {&large, search.DefaultStarts, 5000 * (200_000 + 2048)},
 	} {
 		if got := surveyBudget(c.p, c.starts); got != c.want {
 			t.Errorf("%d rows, %d starts: work of %v, want %v", c.p.N(), c.starts, got, c.want)
@@ -696,7 +510,7 @@ func TestSurveyBudget(t *testing.T) {
 func TestPatience(t *testing.T) {
 	p := &problem.Problem{Rows: &model.Data{N: 10_000}, Shape: problem.Shape{K: 3, D: 1}}
 	for _, c := range []struct{ optima, met, few, want int }{{1, 2, 20, 8}, {1, 1, 20, 90}, {2, 2, 20, 90}, {1, 2, 1_000_000, 90}} {
-		s := &surveyor{problem: p, scope: scope{fewRows: c.few}, Survey: Survey{Optima: c.optima, Met: c.met}}
+		s := &surveyor{problem: p, scope: scope{fewRows: c.few}, Survey: search.Survey{Optima: c.optima, Met: c.met}}
 		if got := s.patience(); got != c.want {
 			t.Errorf("%+v: %d moves", c, got)
 		}
@@ -704,9 +518,9 @@ func TestPatience(t *testing.T) {
 }
 
 // numbered is a start that notes the first number of every draw, and stays at q.
-func numbered(q *model.Params, to map[uint64]bool) Start {
+func numbered(q *model.Params, to map[uint64]bool) search.Start {
 	var mu sync.Mutex
-	return Start{Kind: KindRandom, Draw: func(_ context.Context, rng *rand.Rand) (*model.Params, error) {
+	return search.Start{Kind: search.KindRandom, Draw: func(_ context.Context, rng *rand.Rand) (*model.Params, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		to[rng.Uint64()] = true
@@ -726,13 +540,13 @@ func streams(use stream.Use, n int) map[uint64]bool {
 // TestStreamsOfASurvey: run i of a survey draws from stream i of its own, and so do soft starts, of which there are as many as are
 // allowed where nothing settles, and none without work.
 func TestStreamsOfASurvey(t *testing.T) {
-	p, truth := halves(t, 60, 1)
+	p, truth := searchtest.Halves(t, 60, 1)
 	rows, err := partition.New(t.Context(), p, p.Rows)
 	if err != nil {
 		t.Fatal(err)
 	}
 	drawn := map[uint64]bool{}
-	s := &surveyor{problem: p, rows: rows, scope: scope{fewRows: 1_000_000}, kinds: []Start{numbered(truth, drawn)}}
+	s := &surveyor{problem: p, rows: rows, scope: scope{fewRows: 1_000_000}, kinds: []search.Start{numbered(truth, drawn)}}
 	s.likelihoods = &likelihoods{new: s.likelihood, reuse: true}
 	s.most = 1e5 // two waves, as each of their iterations costs 60 times ten and 2048
 	for range 2 {
@@ -761,9 +575,9 @@ func TestMoveLeavesAlone(t *testing.T) {
 	c.Run = &optim.Result{}
 	for name, of := range map[string]struct {
 		work float64
-		pool []*Candidate
+		pool []*search.Candidate
 		want int
-	}{"no work": {1, []*Candidate{c}, 0}, "no optimum": {0, nil, 0}, "both": {0, []*Candidate{c}, surveyWave}} {
+	}{"no work": {1, []*search.Candidate{c}, 0}, "no optimum": {0, nil, 0}, "both": {0, []*search.Candidate{c}, surveyWave}} {
 		s.work, s.most, s.pool, s.Moves = of.work, 1, of.pool, 0
 		if err := s.move(t.Context()); err != nil || s.Moves != of.want {
 			t.Errorf("%s: %d moves, error %v", name, s.Moves, err)
@@ -775,43 +589,63 @@ func TestMoveLeavesAlone(t *testing.T) {
 // stays. Which that is differs from one optimum to another.
 func TestRefineOptima(t *testing.T) {
 	const n = 60
-	p := quadrants(t, n, 1)
-	e, task := measure(t, p), &Task{Problem: p, Part: p.Rows}
+	p := searchtest.Quadrants(t, n, 1)
+	e, task := searchtest.Measure(t, p), &search.Task{Problem: p, Part: p.Rows}
 	for seed, gains := range map[uint64]bool{3: true, 7: false} {
-		q, err := Random(p, e).Draw(t.Context(), rand.New(rand.NewPCG(seed, 0)))
+		q, err := search.Random(p, e).Draw(t.Context(), rand.New(rand.NewPCG(seed, 0)))
 		if err != nil {
 			t.Fatal(err)
 		}
-		c := &Candidate{Run: &optim.Result{}, Params: q}
-		if err := task.climbOn(t.Context(), c, p.Rows); err != nil {
+		l := searchtest.Likelihood(p, p.Rows)
+		l.PenaliseGate(search.ScreenRidge)
+		held, err := climb.Climb(t.Context(), l, l.Theta(q), nil)
+		if err != nil {
 			t.Fatal(err)
 		}
-		if err := c.climbWith(t.Context(), ofOne{likelihood(p, p.Rows)}, 0, n); err != nil {
+		l.PenaliseGate(0)
+		run, err := climb.Climb(t.Context(), l, held.X, nil)
+		if err != nil {
 			t.Fatal(err)
 		}
+		c := &search.Candidate{Run: run, Params: l.Params(run.X), Rows: n}
 		annealed, behind := *c, *c
-		if err := task.anneal(t.Context(), &annealed, p.Shape.Free()); err != nil || annealed.Groups == nil {
+		if err := task.Anneal(t.Context(), &annealed, p.Shape.Free()); err != nil || annealed.Groups == nil {
 			t.Fatal(annealed.Groups, err)
 		}
 		released := annealed
 		released.Groups = nil
-		if err := task.release(t.Context(), &released, p.Shape.Free()); err != nil {
+		if err := task.Release(t.Context(), &released, p.Shape.Free()); err != nil {
 			t.Fatal(err)
 		}
 		if (released.Run.Value < annealed.Run.Value) != gains {
 			t.Fatalf("seed %d: %v by EM, %v released: the start decides nothing", seed, annealed.Run.Value, released.Run.Value)
 		}
-		s := &surveyor{problem: p, Survey: Survey{Best: []*Candidate{c}}}
+		s := &surveyor{problem: p, Survey: search.Survey{Best: []*search.Candidate{c}}}
 		if err := s.refine(t.Context()); err != nil || len(s.Best) != 1 || s.Best[0].Run.Value != min(annealed.Run.Value, released.Run.Value) {
 			t.Errorf("seed %d: %v, want the better of %v and %v, error %v", seed, s.Best[0].Run.Value, annealed.Run.Value, released.Run.Value, err)
 		}
 		behind.Degenerate = true
-		s.Best = []*Candidate{&behind, c}
-		if err := s.refine(t.Context()); err != nil || !slices.IsSortedFunc(s.Best, Compare) {
+		s.Best = []*search.Candidate{&behind, c}
+		if err := s.refine(t.Context()); err != nil || !slices.IsSortedFunc(s.Best, search.Compare) {
 			t.Errorf("not sorted: %v", err)
 		}
 	}
 	if err := (&surveyor{problem: p}).refine(t.Context()); err != nil {
 		t.Error(err)
 	}
+}
+
+// same compares candidates bit by bit, but for what they leave to a search that goes on.
+var same = cmp.Options{cmpopts.IgnoreUnexported(search.Candidate{}), cmp.AllowUnexported(separation.Groups{}), cmp.Comparer(func(a, b float64) bool {
+	return math.Float64bits(a) == math.Float64bits(b)
+})}
+
+// ended is a candidate that ended with this value and status.
+func ended(value float64, status optim.Status, degenerate bool) *search.Candidate {
+	return &search.Candidate{Run: &optim.Result{Value: value, Status: status}, Degenerate: degenerate}
+}
+
+// from is a start at q.
+func from(q *model.Params) search.Start {
+	return search.Start{Kind: "fixed", Draw: func(context.Context, *rand.Rand) (*model.Params, error) { return q.Clone(), nil }}
 }

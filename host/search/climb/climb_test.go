@@ -1,4 +1,4 @@
-package search
+package climb_test
 
 import (
 	"context"
@@ -15,7 +15,11 @@ import (
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/host/search"
+	"github.com/gatedlearning/moe/host/search/climb"
+	"github.com/gatedlearning/moe/host/search/searchtest"
 	"github.com/gatedlearning/moe/plugins/identity"
+	"github.com/gatedlearning/moe/plugins/relu"
 )
 
 // TestTooFarBehind: a run is ended from its fifth iteration on, as soon as a
@@ -35,7 +39,7 @@ func TestTooFarBehind(t *testing.T) {
 		"better than the best, still": {1, []float64{0.5, 0.5, 0.5, 0.5, 0.5, 0.5}, 0},
 		"rises":                       {1, []float64{2, 2, 2, 2, 1.5, 1.6}, 6},
 	} {
-		stop, ends := TooFarBehind(c.best), 0
+		stop, ends := climb.TooFarBehind(c.best), 0
 		for i, v := range c.values {
 			if stop(i+1, v) {
 				ends = i + 1
@@ -55,18 +59,18 @@ func TestClimb(t *testing.T) {
 	for name, r := range map[string]problem.Request{
 		"plain": {}, "intercepts": {Intercepts: problem.BothIntercepts}, "noise per expert": {Noise: problem.PerExpert{}},
 	} {
-		p, truth := drawn(t, identity.Family, 3, 5, 1500, 0.2, 2, r)
-		e := measure(t, p)
+		p, truth := searchtest.Drawn(t, identity.Family, 3, 5, 1500, 0.2, 2, r)
+		e := searchtest.Measure(t, p)
 		for seed := range uint64(4) {
-			q, err := Random(p, e).Draw(t.Context(), rand.New(rand.NewPCG(seed, 0)))
+			q, err := search.Random(p, e).Draw(t.Context(), rand.New(rand.NewPCG(seed, 0)))
 			if err != nil {
 				t.Fatal(err)
 			}
 			if seed == 0 {
 				q = p.Shape.Adopt(truth)
 			}
-			l := likelihood(p, p.Rows)
-			run, err := Climb(t.Context(), l, l.Theta(q), nil)
+			l := searchtest.Likelihood(p, p.Rows)
+			run, err := climb.Climb(t.Context(), l, l.Theta(q), nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -97,13 +101,13 @@ func TestClimb(t *testing.T) {
 // TestApproach ends where an iteration of EM gains less than 1e−4 per row for
 // the first time, and does not call that an optimum.
 func TestApproach(t *testing.T) {
-	p, _ := drawn(t, identity.Family, 3, 5, 1500, 0.2, 2, problem.Request{})
-	q, err := Random(p, measure(t, p)).Draw(t.Context(), rand.New(rand.NewPCG(1, 0)))
+	p, _ := searchtest.Drawn(t, identity.Family, 3, 5, 1500, 0.2, 2, problem.Request{})
+	q, err := search.Random(p, searchtest.Measure(t, p)).Draw(t.Context(), rand.New(rand.NewPCG(1, 0)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := likelihood(p, p.Rows)
-	r, err := approach(t.Context(), l, l.Theta(q), nil)
+	l := searchtest.Likelihood(p, p.Rows)
+	r, err := climb.Approach(t.Context(), l, l.Theta(q), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +119,7 @@ func TestApproach(t *testing.T) {
 	if r.Status != optim.IterationLimit {
 		t.Errorf("status %v", r.Status)
 	}
-	end, err := sharpen(t.Context(), l, r, nil)
+	end, err := climb.Sharpen(t.Context(), l, r, nil)
 	if err != nil || end.Status != optim.Converged || end.Iterations <= r.Iterations || !slices.Equal(end.Trace[:len(r.Trace)], r.Trace) {
 		t.Errorf("sharpened: %v after %d iterations of which %d were made before, error %v", end.Status, end.Iterations, r.Iterations, err)
 	}
@@ -124,11 +128,15 @@ func TestApproach(t *testing.T) {
 // TestClimbIsStopped after any iteration, of EM or of Newton, or after those that
 // end one and begin the other.
 func TestClimbIsStopped(t *testing.T) {
-	p, _, hopeless, _ := trap(t)
-	l := likelihood(p, p.Rows)
-	path := climbed(t, p, p.Rows, hopeless).Trace
+	p, _ := searchtest.Drawn(t, relu.Family, 4, 8, 1500, 0.1, 3, problem.Request{})
+	hopeless, err := search.Random(p, searchtest.Measure(t, p)).Draw(t.Context(), rand.New(rand.NewPCG(5, 0)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := searchtest.Likelihood(p, p.Rows)
+	path := searchtest.Climbed(t, p, p.Rows, hopeless).Trace
 	for at := 20; at < len(path)-4; at++ {
-		r, err := Climb(t.Context(), l, l.Theta(hopeless), func(_ int, value float64) bool { return value <= path[at]+1e-9 })
+		r, err := climb.Climb(t.Context(), l, l.Theta(hopeless), func(_ int, value float64) bool { return value <= path[at]+1e-9 })
 		if err != nil || r.Status != optim.Stopped || r.Value > path[at]+1e-9 || r.Value < path[at+3]-1e-9 {
 			t.Errorf("stopped at point %d of %d: %v, value %v, want %v; error %v", at, len(path), r.Status, r.Value, path[at], err)
 		}
@@ -154,11 +162,11 @@ func TestClimbWithoutHessian(t *testing.T) {
 	}
 	// All but the noise and the first two features' coefficients are held.
 	free := loss.Free{Regressors: true, Sigma: true, ExpertColumns: []int{0, 1}}
-	l := loss.NewLikelihood(&model.Data{N: 256, D: d, Blocks: []model.Block{b}}, activation(t, identity.Family), q, free, 1)
+	l := loss.NewLikelihood(&model.Data{N: 256, D: d, Blocks: []model.Block{b}}, searchtest.Activation(t, identity.Family), q, free, 1)
 	if l.Dense() {
 		t.Fatal("the problem has room for a Hessian")
 	}
-	r, err := Climb(t.Context(), l, l.Theta(q), nil)
+	r, err := climb.Climb(t.Context(), l, l.Theta(q), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -172,7 +180,7 @@ func TestClimbWithoutHessian(t *testing.T) {
 	if r.Status != optim.Converged || floats.Norm(after, 2) > 1e-3*floats.Norm(before, 2) {
 		t.Errorf("%v, gradient %v of %v", r.Status, floats.Norm(after, 2), floats.Norm(before, 2))
 	}
-	r, err = Climb(t.Context(), l, l.Theta(q), func(i int, _ float64) bool { return i == 3 })
+	r, err = climb.Climb(t.Context(), l, l.Theta(q), func(i int, _ float64) bool { return i == 3 })
 	if err != nil || r.Status != optim.Stopped || r.Iterations != 3 {
 		t.Errorf("stopped after three: %v after %d, error %v", r.Status, r.Iterations, err)
 	}
@@ -186,7 +194,7 @@ func TestGoOn(t *testing.T) {
 		{[]float64{5, 3}, nil, []float64{5, 3}},
 	} {
 		was := &optim.Result{X: []float64{7}, Iterations: 4, Trace: append(make([]float64, 0, 9), c.was...)}
-		got, err := goOn(was, func(x []float64) (*optim.Result, error) {
+		got, err := climb.GoOn(was, func(x []float64) (*optim.Result, error) {
 			if x[0] != 7 {
 				t.Errorf("goes on from %v", x)
 			}
@@ -231,41 +239,8 @@ func (flatter) StepsPerHessian() float64 { return 1 }
 
 // TestClimbGoesOnWhereNewtonStalls: L-BFGS takes over where truncated Newton finds no step.
 func TestClimbGoesOnWhereNewtonStalls(t *testing.T) {
-	r, err := Climb(t.Context(), flatter{}, []float64{3}, nil)
+	r, err := climb.Climb(t.Context(), flatter{}, []float64{3}, nil)
 	if err != nil || r.Status != optim.Converged || math.Abs(r.X[0]) > 1e-6 {
 		t.Errorf("%v at %v, error %v", r.Status, r.X, err)
-	}
-}
-
-// TestAttempts: four that gain nothing end them, counted anew after a gain.
-func TestAttempts(t *testing.T) {
-	for name, c := range map[string]struct {
-		gains []int // attempts that gain
-		made  int
-		first []int
-	}{
-		"no gain":      {nil, 4, []int{1}},
-		"the first":    {[]int{1}, 5, []int{1, 2}},
-		"the last":     {[]int{4}, 8, []int{1, 5}},
-		"two":          {[]int{3, 4}, 8, []int{1, 4, 5}},
-		"one too late": {[]int{5}, 4, []int{1}},
-	} {
-		made := 0
-		var first []int
-		for try := (attempts{most: 4}); try.more(); {
-			made++
-			if try.first() {
-				first = append(first, made)
-			}
-			if slices.Contains(c.gains, made) {
-				try.gained()
-			}
-		}
-		if made != c.made || !slices.Equal(first, c.first) {
-			t.Errorf("%s: %d made, of which %v first, want %d and %v", name, made, first, c.made, c.first)
-		}
-	}
-	if none := (attempts{}); none.more() {
-		t.Error("an attempt of none")
 	}
 }

@@ -1,4 +1,6 @@
-package search
+// Package splitmerge moves experts from where a fit is stuck: two are merged and one is split, or two of different
+// activations change places. Under a tree the experts are then arranged.
+package splitmerge
 
 import (
 	"cmp"
@@ -12,6 +14,7 @@ import (
 	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/optim"
+	"github.com/gatedlearning/moe/host/search/climb"
 )
 
 // A fit stuck in a local optimum has one expert where the truth has two, and
@@ -92,16 +95,16 @@ func Halve(q, p *model.Params, s *loss.Structure, split, drop int) {
 	q.CopyOwn(drop, split)
 }
 
-// clearGain is a gain per row that needs no refining to be seen: runs that ended
+// ClearGain is a gain per row that needs no refining to be seen: runs that ended
 // where EM crawls are below their optima by less.
-var clearGain = 100 * crawls[0]
+var ClearGain = 100 * climb.Crawl
 
-// proposals are parameters P to go on from, instead of those where a run ended, the most
+// Proposals are parameters P to go on from, instead of those where a run ended, the most
 // promising first. An error is the last.
-type proposals[P any] func(ctx context.Context, p P, s *loss.Structure) iter.Seq2[P, error]
+type Proposals[P any] func(ctx context.Context, p P, s *loss.Structure) iter.Seq2[P, error]
 
-// movesOf returns the moves of split and merge from parameters of several targets.
-func movesOf(_ context.Context, p *model.VectorParams, s *loss.Structure) iter.Seq2[*model.VectorParams, error] {
+// OfTargets returns the moves of split and merge from parameters of several targets.
+func OfTargets(_ context.Context, p *model.VectorParams, s *loss.Structure) iter.Seq2[*model.VectorParams, error] {
 	return func(yield func(*model.VectorParams, error) bool) {
 		for _, m := range moves(s) {
 			if !yield(m.applyToAll(p, s), nil) {
@@ -129,18 +132,18 @@ func (m move) applyToAll(p *model.VectorParams, s *loss.Structure) *model.Vector
 
 // structured is a likelihood of parameters P whose structure is known.
 type structured[P any] interface {
-	Climber
+	climb.Likelihood
 	Params(theta []float64) P
 	Theta(p P) []float64
 	Structure(ctx context.Context, p P) (*loss.Structure, error)
 }
 
-// improve tries moves from where r ended and returns the first run that gains,
+// Improve tries moves from where r ended and returns the first run that gains,
 // or nil if none does. The run ends where EM crawls if its gain is clear there.
 // Where it is not the run is refined, if r is an optimum: if it is not, a small
 // gain says nothing about the move.
-func improve[P any](ctx context.Context, l structured[P], r *optim.Result,
-	propose proposals[P]) (*optim.Result, error) {
+func Improve[P any](ctx context.Context, l structured[P], r *optim.Result,
+	propose Proposals[P]) (*optim.Result, error) {
 	p := l.Params(r.X)
 	s, err := l.Structure(ctx, p)
 	if err != nil {
@@ -150,23 +153,23 @@ func improve[P any](ctx context.Context, l structured[P], r *optim.Result,
 		if err != nil {
 			return nil, err
 		}
-		stop := TooFarBehind(r.Value)
-		tried, err := approach(ctx, l, l.Theta(from), stop)
+		stop := climb.TooFarBehind(r.Value)
+		tried, err := climb.Approach(ctx, l, l.Theta(from), stop)
 		if err != nil {
 			return nil, err
 		}
 		if tried.Status == optim.Stopped {
 			continue
 		}
-		if !(tried.Value < r.Value-clearGain) {
+		if !(tried.Value < r.Value-ClearGain) {
 			if r.Status != optim.Converged {
 				continue
 			}
-			if tried, err = sharpen(ctx, l, tried, stop); err != nil {
+			if tried, err = climb.Sharpen(ctx, l, tried, stop); err != nil {
 				return nil, err
 			}
 		}
-		if Superior(tried.Value, r.Value, l.Rows()) {
+		if climb.Superior(tried.Value, r.Value, l.Rows()) {
 			tried.Iterations += r.Iterations
 			return tried, nil
 		}
