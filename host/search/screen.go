@@ -19,6 +19,9 @@ const (
 	// more where the model has many parameters.
 	screenRows         = 2000
 	screenRowsPerParam = 20
+	// of so many parameters of many experts, whose climbs cost most, it is fewer rows for each
+	largeParams     = 2000
+	largeRowsPerOne = 5
 	// smallTable is rows times parameters up to which a part saves too little to be
 	// noticed.
 	smallTable = 400_000
@@ -35,13 +38,17 @@ const (
 // ScreeningPart returns the rows on which candidates are screened: all of them
 // where a part would not save much. They are in memory.
 func ScreeningPart(ctx context.Context, p *problem.Problem) (model.Rows, error) {
-	return screeningPart(ctx, p.Rows, p.Shape.Parameters())
+	each := screenRowsPerParam
+	if many(p, largeParams) {
+		each = largeRowsPerOne
+	}
+	return screeningPart(ctx, p.Rows, p.Shape.Parameters(), each)
 }
 
-// screeningPart is [ScreeningPart] of rows, for so many parameters.
-func screeningPart(ctx context.Context, rows model.Rows, parameters int) (model.Rows, error) {
+// screeningPart is [ScreeningPart] of rows, for so many parameters and so many rows for each.
+func screeningPart(ctx context.Context, rows model.Rows, parameters, each int) (model.Rows, error) {
 	n, _ := rows.Dims()
-	if most := max(screenRows, screenRowsPerParam*parameters); 2*most <= n && n*parameters > smallTable {
+	if most := max(screenRows, each*parameters); 2*most <= n && n*parameters > smallTable {
 		rows = model.Part(rows, most)
 	}
 	if model.Held(rows) {
@@ -132,7 +139,9 @@ func Run(ctx context.Context, t *Task, from State, rule StoppingRule) (best *Can
 func (t *Task) screen(ctx context.Context, all []*Candidate, least int) ([]*Candidate, error) {
 	n, _ := t.Part.Dims()
 	tolerance := SameOptimum(n)
-	enough := func() bool { return Agree(all, t.Problem.Shape.Classes(), tolerance) && len(all) >= least }
+	enough := func() bool {
+		return (Agree(all, t.Problem.Shape.Classes(), tolerance) || t.ahead(all)) && len(all) >= least
+	}
 	for len(all) < t.Starts {
 		best := math.Inf(1)
 		if len(all) > 0 {
@@ -186,6 +195,51 @@ func (t *Task) screen(ctx context.Context, all []*Candidate, least int) ([]*Cand
 	return all, nil
 }
 
+// From manyExperts experts with manyParams parameters on a climb costs so much, and starts at random meet the best
+// optimum so rarely, that none is made to its end that cannot catch up with the best. Fewer parameters cost less, and
+// moves carry their starts to the best.
+const (
+	manyExperts = 16
+	manyParams  = 1000
+)
+
+// many says whether p has as many of both, with so many parameters or more.
+func many(p *problem.Problem, parameters int) bool {
+	return OneGate(p) && p.Shape.Classes() >= manyExperts && p.Shape.Parameters() >= parameters
+}
+
+// many says whether the task is of many experts of one target.
+func (t *Task) many() bool { return t.several == nil && many(t.Problem, manyParams) }
+
+// large says whether it is one of those of which a start takes most of a minute.
+func (t *Task) large() bool { return t.several == nil && many(t.Problem, largeParams) }
+
+// behindAll is how many starts of many experts are made after which one that no other came near is enough. Of large
+// tasks largeStarts are, whatever they came to, and there are no moves.
+const (
+	behindAll   = 8
+	largeStarts = 6
+)
+
+// ahead says whether the best of all, one of the first starts, which the data have told, has left all others of many
+// experts so far behind that more of them would say nothing.
+func (t *Task) ahead(sorted []*Candidate) bool {
+	if t.large() {
+		return len(sorted) >= largeStarts
+	}
+	if !t.many() || len(sorted) < behindAll {
+		return false
+	}
+	best := sorted[0]
+	told := slices.ContainsFunc(t.First, func(s Start) bool { return s.Kind == best.Kind })
+	if best.Run.Status != optim.Converged || !told {
+		return false
+	}
+	return !slices.ContainsFunc(sorted[1:], func(c *Candidate) bool {
+		return !c.Agrees && !c.Degenerate && !c.Failed() && c.Run.Status != optim.Stopped
+	})
+}
+
 func (t *Task) screening(done int) {
 	if t.Screening != nil {
 		t.Screening(done, t.Starts)
@@ -212,8 +266,11 @@ func copied(all []*Candidate) []*Candidate {
 // wave returns the next candidates, of which from have been made.
 func (t *Task) wave(from int) (wave []*Candidate) {
 	size := waveSize
-	if t.Problem.Shape.Classes() == 1 {
+	switch {
+	case t.Problem.Shape.Classes() == 1:
 		size = 2
+	case t.many() && from < len(t.First):
+		size = len(t.First) - from // the others are judged by these
 	}
 	for i := from; i < min(from+size, t.Starts); i++ {
 		var s Start
@@ -262,9 +319,9 @@ func (t *Task) asGood(best float64) float64 {
 }
 
 // hopeless returns a test that ends a run which cannot catch up with the best. Where
-// the part is all rows there is none: nothing that was begun is judged by how it went.
+// the part is all rows there is none, but of many experts: nothing that was begun is judged by how it went.
 func (t *Task) hopeless(best float64) func(iteration int, value float64) bool {
-	if n, _ := t.Part.Dims(); n == t.Problem.N() {
+	if n, _ := t.Part.Dims(); n == t.Problem.N() && !t.many() {
 		return nil
 	}
 	return TooFarBehind(t.asGood(best))
@@ -302,9 +359,12 @@ func bestOf(wave []*Candidate, best float64) float64 {
 }
 
 // complete takes a candidate on to a local optimum, unless it cannot catch up
-// with the best.
+// with the best, or the task is large.
 func (t *Task) complete(ctx context.Context, c *Candidate, best float64) error {
 	if c.Failed() || c.Run.Status == optim.Stopped || c.Run.Status == optim.Converged {
+		return nil
+	}
+	if t.large() { // where it is the best it goes on, on all rows
 		return nil
 	}
 	stop := t.hopeless(best)
@@ -324,7 +384,7 @@ func (t *Task) complete(ctx context.Context, c *Candidate, best float64) error {
 // splitMerge tries moves from where a candidate ended, until it reaches the best
 // or no move gains.
 func (t *Task) splitMerge(ctx context.Context, c *Candidate, rng *rand.Rand, best, tolerance float64) error {
-	if c.Degenerate || c.Failed() {
+	if c.Degenerate || c.Failed() || t.large() || c.Run.Status == optim.Stopped && t.many() {
 		return nil
 	}
 	l := t.onPart(c)

@@ -490,3 +490,50 @@ func TestStartFails(t *testing.T) {
 		t.Errorf("error %v, want the start's", err)
 	}
 }
+
+// TestManyExperts: of many experts with many parameters the first starts go alone, and eight are enough where the best
+// is one that the data have told and none came near; of large tasks six are.
+func TestManyExperts(t *testing.T) {
+	task := func(k, d int) *Task {
+		p := &problem.Problem{Shape: problem.Shape{K: k, D: d}}
+		return &Task{
+			Problem: p, Starts: 32,
+			First: []Start{{Kind: KindMoments}, {Kind: KindSpectral}}, Cycle: []Start{{Kind: KindSpan}},
+		}
+	}
+	at := func(kind string, value float64, status optim.Status) *Candidate {
+		return &Candidate{Kind: kind, Run: &optim.Result{Value: value, Status: status}}
+	}
+	all := []*Candidate{at(KindSpectral, 1, optim.Converged)}
+	for range 7 {
+		all = append(all, at(KindSpan, 2, optim.Stopped))
+	}
+	for _, c := range []struct {
+		k, d        int
+		many, large bool
+	}{{3, 10, false, false}, {16, 10, false, false}, {8, 200, false, false}, {16, 40, true, false}, {32, 64, true, true}} {
+		s := task(c.k, c.d)
+		if s.many() != c.many || s.large() != c.large {
+			t.Errorf("k = %d, d = %d: many %v, large %v", c.k, c.d, s.many(), s.large())
+		}
+		first, second := len(s.wave(0)), len(s.wave(2))
+		if want := map[bool]int{false: waveSize, true: 2}[c.many]; first != want || second != waveSize {
+			t.Errorf("k = %d, d = %d: waves of %d and %d starts", c.k, c.d, first, second)
+		}
+		if s.ahead(all) != c.many || s.ahead(all[:7]) != c.large || s.ahead(all[:5]) {
+			t.Errorf("k = %d, d = %d: the best is ahead: %v", c.k, c.d, s.ahead(all))
+		}
+	}
+	s := task(16, 40)
+	for name, other := range map[string]*Candidate{
+		"a random best":    at(KindSpan, 0.5, optim.Converged),
+		"another optimum":  at(KindSpan, 1.1, optim.Converged),
+		"a best cut short": at(KindMoments, 0.9, optim.Stopped),
+	} {
+		some := append([]*Candidate{other}, all...)
+		Agree(some, 16, 1e-5)
+		if s.ahead(some) {
+			t.Errorf("%s: eight starts are enough", name)
+		}
+	}
+}
