@@ -136,7 +136,11 @@ func (c *gateCurvature) step(w, score []float64) {
 	if !c.taken {
 		return
 	}
-	d := c.solve(score)
+	addGateStep(w, c.solve(score))
+}
+
+// addGateStep adds a step to the gating, of at most that length.
+func addGateStep(w, d []float64) {
 	if norm := floats.Norm(d, 2); norm > longestGateStep {
 		floats.Scale(longestGateStep/norm, d)
 	}

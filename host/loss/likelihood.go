@@ -35,6 +35,7 @@ type Likelihood struct {
 	base   *model.Params
 	cur    *model.Params // where the last pass was
 	unread error         // of rows that could not be read
+	steps  *gateSteps    // see Stepped; nil where there never was one
 }
 
 // NewLikelihood returns the likelihood of rows under mixtures of the shape of
@@ -356,7 +357,7 @@ func (l *Likelihood) GateInformation(ctx context.Context, h *mat.SymDense, p *mo
 // M-step is weighted least squares for the regressors (one Gauss–Newton step
 // where g is not linear), the weighted residual variance for σ, which shrinks by
 // at most half a step, and one Newton step of the weighted multinomial logistic
-// regression for the gating. dst may not be θ.
+// regression for the gating, solved by products where the likelihood is [Likelihood.Stepped]. dst may not be θ.
 func (l *Likelihood) EMStep(ctx context.Context, dst, theta []float64) (float64, error) {
 	l.noNorms()
 	theta = l.tied(l.within(theta))
@@ -377,7 +378,13 @@ func (l *Likelihood) EMStep(ctx context.Context, dst, theta []float64) (float64,
 			s.experts.step(dst[at:at+l.da], i, s.gradient, ridge)
 		}
 	}
-	l.held.step(gate, l.penalised(s.gradient.ofGate(), theta))
+	if score := l.penalised(s.gradient.ofGate(), theta); l.Stepped() {
+		if err := l.stepGate(ctx, gate, score); err != nil {
+			return math.NaN(), err
+		}
+	} else {
+		l.held.step(gate, score)
+	}
 	l.Project(dst)
 	if l.free.Sigma {
 		s.gradient.stepNoise(dst, l.cur, l.mix.Density)
@@ -389,7 +396,7 @@ func (l *Likelihood) EMStep(ctx context.Context, dst, theta []float64) (float64,
 func (l *Likelihood) expectation(ctx context.Context, theta []float64) (*sums, error) {
 	const experts = ofGradient | ofExperts
 	gate := l.gating(theta)
-	if len(gate) == 0 || l.reuse && l.held.near(gate, l.n) {
+	if len(gate) == 0 || l.Stepped() || l.reuse && l.held.near(gate, l.n) {
 		return l.at(ctx, theta, experts)
 	}
 	s, err := l.at(ctx, theta, experts|ofGates)

@@ -337,3 +337,32 @@ func (l *Likelihood) Diagonal(ctx context.Context, dst, theta []float64) error {
 	l.eachSlope(func(at int) { dst[at] += l.tauExperts / l.n })
 	return nil
 }
+
+// ManyClasses are the classes of a gate from which on EM steps without the gate's Hessian pay, where
+// that of all parameters is not [Likelihood.Dense].
+const ManyClasses = 16
+
+// Stepped says whether EM steps pay although the Hessian does not: with a gate of many classes they
+// solve for the gate by products with its curvature, (k−1)k/2 Gram matrices fewer.
+func (l *Likelihood) Stepped() bool {
+	gate := l.mix.Gate
+	if gate == nil {
+		gate = mixture.GateOf(l.base.Tree)
+	}
+	_, flat := gate.(mixture.Flat)
+	return flat && l.classes >= ManyClasses && !l.Dense() && l.free.Gating && l.gates > 0 && l.groups == nil &&
+		l.ties == nil && l.outputs == 0 && l.norms == nil
+}
+
+// stepGate adds Newton's step of the gate's M-step at l.cur, of which the score is given, to the gating.
+func (l *Likelihood) stepGate(ctx context.Context, gate, score []float64) error {
+	if l.steps == nil {
+		l.steps = newGateSteps(l)
+	}
+	step, err := l.steps.newton(ctx, l, l.cur, score)
+	if err != nil {
+		return err
+	}
+	addGateStep(gate, step)
+	return nil
+}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/gatedlearning/moe/host/infer"
 	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/optim"
@@ -134,7 +135,9 @@ func Run(ctx context.Context, t *Task, from State, rule StoppingRule) (best *Can
 func (t *Task) Screen(ctx context.Context, all []*Candidate, least int) ([]*Candidate, error) {
 	n, _ := t.Part.Dims()
 	tolerance := SameOptimum(n)
-	enough := func() bool { return Agree(all, t.Problem.Shape.Classes(), tolerance) && len(all) >= least }
+	enough := func() bool {
+		return (Agree(all, t.Problem.Shape.Classes(), tolerance) || t.ahead(all)) && len(all) >= least
+	}
 	for len(all) < t.Starts {
 		best := math.Inf(1)
 		if len(all) > 0 {
@@ -188,6 +191,51 @@ func (t *Task) Screen(ctx context.Context, all []*Candidate, least int) ([]*Cand
 	return all, nil
 }
 
+// From manyExperts experts with manyParams parameters on a climb costs so much, and starts at random meet the best
+// optimum so rarely, that none is made to its end that cannot catch up with the best. Fewer parameters cost less, and
+// moves carry their starts to the best.
+const (
+	manyExperts = 16
+	manyParams  = 1000
+)
+
+// many says whether p has as many of both.
+func many(p *problem.Problem) bool {
+	return p.OneGate() && p.Shape.Classes() >= manyExperts && p.Shape.Parameters() >= manyParams
+}
+
+// many says whether the task is of many experts of one target.
+func (t *Task) many() bool { return t.several == nil && many(t.Problem) }
+
+// behindAll is how many starts of many experts are made after which one that no other came near is enough: as many as
+// make a verdict ask whether others agree. Where two that the data have told agree, behindTwo are.
+const (
+	behindAll = infer.StartsWanted
+	behindTwo = waveSize
+)
+
+// ahead says whether the best of all, one of the first starts, which the data have told, has left all others of many
+// experts so far behind that more of them would say nothing.
+func (t *Task) ahead(sorted []*Candidate) bool {
+	if !t.many() || sorted[0].Run.Status != optim.Converged {
+		return false
+	}
+	told := 0
+	for i, c := range sorted {
+		if (i == 0 || c.Agrees) && slices.ContainsFunc(t.First, func(s Start) bool { return s.Kind == c.Kind }) {
+			told++
+		} else if i == 0 {
+			return false
+		}
+	}
+	if len(sorted) < behindTwo || told < 2 && len(sorted) < behindAll {
+		return false
+	}
+	return !slices.ContainsFunc(sorted[1:], func(c *Candidate) bool {
+		return !c.Agrees && !c.Degenerate && !c.Failed() && c.Run.Status != optim.Stopped
+	})
+}
+
 func (t *Task) screening(done int) {
 	if t.Screening != nil {
 		t.Screening(done, t.Starts)
@@ -214,8 +262,11 @@ func copied(all []*Candidate) []*Candidate {
 // wave returns the next candidates, of which from have been made.
 func (t *Task) wave(from int) (wave []*Candidate) {
 	size := waveSize
-	if t.Problem.Shape.Classes() == 1 {
+	switch {
+	case t.Problem.Shape.Classes() == 1:
 		size = 2
+	case t.many() && from < len(t.First):
+		size = len(t.First) - from // the others are judged by these
 	}
 	for i := from; i < min(from+size, t.Starts); i++ {
 		var s Start
@@ -264,9 +315,9 @@ func (t *Task) asGood(best float64) float64 {
 }
 
 // hopeless returns a test that ends a run which cannot catch up with the best. Where
-// the part is all rows there is none: nothing that was begun is judged by how it went.
+// the part is all rows there is none, but of many experts: nothing that was begun is judged by how it went.
 func (t *Task) hopeless(best float64) func(iteration int, value float64) bool {
-	if n, _ := t.Part.Dims(); n == t.Problem.N() {
+	if n, _ := t.Part.Dims(); n == t.Problem.N() && !t.many() {
 		return nil
 	}
 	return climb.TooFarBehind(t.asGood(best))
@@ -326,7 +377,7 @@ func (t *Task) complete(ctx context.Context, c *Candidate, best float64) error {
 // splitMerge tries moves from where a candidate ended, until it reaches the best
 // or no move gains.
 func (t *Task) splitMerge(ctx context.Context, c *Candidate, rng *rand.Rand, best, tolerance float64) error {
-	if c.Degenerate || c.Failed() {
+	if c.Degenerate || c.Failed() || c.Run.Status == optim.Stopped && t.many() {
 		return nil
 	}
 	l := t.onPart(c)

@@ -600,3 +600,54 @@ func TestSplitMergeLeavesAlone(t *testing.T) {
 		}
 	}
 }
+
+// TestManyExperts: of many experts with many parameters the first starts go alone, and twelve are enough where the best
+// is one that the data have told and none came near, or four where two of these agree.
+func TestManyExperts(t *testing.T) {
+	task := func(k, d int) *Task {
+		p := &problem.Problem{Shape: problem.Shape{K: k, D: d}}
+		return &Task{
+			Problem: p, Starts: 32,
+			First: []Start{{Kind: KindMoments}, {Kind: KindSpectral}}, Cycle: []Start{{Kind: KindSpan}},
+		}
+	}
+	at := func(kind string, value float64, status optim.Status) *Candidate {
+		return &Candidate{Kind: kind, Run: &optim.Result{Value: value, Status: status}}
+	}
+	all := []*Candidate{at(KindSpectral, 1, optim.Converged)}
+	for range 11 {
+		all = append(all, at(KindSpan, 2, optim.Stopped))
+	}
+	for _, c := range []struct {
+		k, d int
+		many bool
+	}{{3, 10, false}, {16, 10, false}, {8, 200, false}, {16, 40, true}, {32, 64, true}} {
+		s := task(c.k, c.d)
+		if s.many() != c.many {
+			t.Errorf("k = %d, d = %d: many %v", c.k, c.d, s.many())
+		}
+		first, second := len(s.wave(0)), len(s.wave(2))
+		if want := map[bool]int{false: waveSize, true: 2}[c.many]; first != want || second != waveSize {
+			t.Errorf("k = %d, d = %d: waves of %d and %d starts", c.k, c.d, first, second)
+		}
+		if s.ahead(all) != c.many || s.ahead(all[:11]) {
+			t.Errorf("k = %d, d = %d: the best is ahead: %v", c.k, c.d, s.ahead(all))
+		}
+	}
+	s := task(16, 40)
+	two := append([]*Candidate{at(KindMoments, 1, optim.Converged)}, all[:3]...)
+	if Agree(two, 16, 1e-5); !s.ahead(two) || s.ahead(two[:3]) {
+		t.Error("two starts that the data have told agree")
+	}
+	for name, other := range map[string]*Candidate{
+		"a random best":    at(KindSpan, 0.5, optim.Converged),
+		"another optimum":  at(KindSpan, 1.1, optim.Converged),
+		"a best cut short": at(KindMoments, 0.9, optim.Stopped),
+	} {
+		some := append([]*Candidate{other}, all...)
+		Agree(some, 16, 1e-5)
+		if s.ahead(some) {
+			t.Errorf("%s: twelve starts are enough", name)
+		}
+	}
+}

@@ -103,7 +103,11 @@ func Own(p *problem.Problem, start *model.Params) Start {
 // Moments is a moment estimate of this kind with a gate fitted to it on part of the rows.
 func Moments(p *problem.Problem, e *moment.Evidence, kind string, est *moment.Estimate, part model.Rows) Start {
 	return Start{Kind: kind, Draw: func(ctx context.Context, _ *rand.Rand) (*model.Params, error) {
-		q, _, err := FitGate(ctx, p, part, moment.Begin(p, e, est), ScreenRidge, 1)
+		by := climber(climb.Climb)
+		if many(p) {
+			by = climb.Approach // the start's own climb goes on from there
+		}
+		q, _, err := fitGate(ctx, p, part, moment.Begin(p, e, est), ScreenRidge, 1, by)
 		return q, err
 	}}
 }
@@ -113,13 +117,23 @@ func Moments(p *problem.Problem, e *moment.Evidence, kind string, est *moment.Es
 // (002 §3.2), with a ridge on the gate if it is not 0. The noise of a density that is not normal begins where q has it.
 func FitGate(ctx context.Context, p *problem.Problem, rows model.Rows, q *model.Params, ridge float64,
 	workers int) (*model.Params, *optim.Result, error) {
+	return fitGate(ctx, p, rows, q, ridge, workers, climb.Climb)
+}
+
+// climber climbs as [climb.Climb] does.
+type climber func(ctx context.Context, l climb.Likelihood, theta []float64,
+	stop func(int, float64) bool) (*optim.Result, error)
+
+// fitGate is [FitGate] by another climb.
+func fitGate(ctx context.Context, p *problem.Problem, rows model.Rows, q *model.Params, ridge float64,
+	workers int, by climber) (*model.Params, *optim.Result, error) {
 	q = q.Clone()
 	if p.Link == nil {
 		p.Shape.StartNoise(q, p.RMS())
 	}
 	l := loss.NewLikelihood(rows, p.G, q, loss.Free{Gating: true, Sigma: true, GateColumns: p.Shape.Gate}, workers)
 	l.PenaliseGate(ridge)
-	run, err := climb.Climb(ctx, l, l.Theta(q), nil)
+	run, err := by(ctx, l, l.Theta(q), nil)
 	if err != nil {
 		return nil, nil, err
 	}

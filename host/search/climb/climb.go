@@ -41,6 +41,15 @@ type multiplier interface {
 	Products() bool
 }
 
+// stepped is a likelihood for which EM steps pay although its Hessian does not, if Stepped says so.
+type stepped interface{ Stepped() bool }
+
+// steps says whether climbs of l begin with EM.
+func steps(l Likelihood) bool {
+	s, ok := l.(stepped)
+	return l.Dense() || ok && s.Stepped()
+}
+
 // sparse is a likelihood whose slopes a lasso brings to 0.
 type sparse interface {
 	Norms() []loss.Norm
@@ -67,8 +76,8 @@ func climbSparse(ctx context.Context, l Likelihood, theta []float64,
 
 // Climb takes θ to a local maximum of the likelihood: EM until it crawls, then
 // Newton, which ends the last mile in a few steps; again where Newton was called
-// too early. Problems too large for a Hessian take truncated Newton, and L-BFGS where g
-// has kinks or there are no products with a Hessian either. A stop that is not
+// too early. Problems too large for a Hessian take truncated Newton, after EM where there are many experts, and L-BFGS
+// where g has kinks or there are no products with a Hessian either. A stop that is not
 // nil may end it after any iteration. A lasso takes steps of its own.
 func Climb(ctx context.Context, l Likelihood, theta []float64,
 	stop func(iteration int, value float64) bool) (*optim.Result, error) {
@@ -109,27 +118,16 @@ func Near(ctx context.Context, l Likelihood, theta []float64,
 		return r, err
 	}
 	if !l.Dense() {
-		return Approach(ctx, l, theta, stop)
+		return descend(ctx, l, theta, stop)
 	}
 	return Sharpen(ctx, l, &optim.Result{X: theta}, stop)
 }
 
 // Approach is the first part of Climb: EM until it crawls for the first time,
-// or all of truncated Newton or L-BFGS. It has converged only if nothing is left to sharpen.
+// or all of truncated Newton or L-BFGS where EM does not pay. It has converged only if nothing is left to Sharpen.
 func Approach(ctx context.Context, l Likelihood, theta []float64, stop func(int, float64) bool) (*optim.Result, error) {
-	if !l.Dense() {
-		descend := func(x []float64) (*optim.Result, error) {
-			return optim.LBFGS(ctx, l, x, optim.Settings{Iterations: 2000, Tolerance: 1e-7, Stop: stop})
-		}
-		if m, ok := l.(multiplier); ok && m.Products() {
-			r, err := optim.TruncatedNewton(ctx, m, theta, optim.Settings{Iterations: 500, Slack: Slack / l.Rows(),
-				Stop: stop})
-			if err != nil || r.Status != optim.Stalled {
-				return r, err
-			}
-			return GoOn(r, descend) // among kinks, where gradients of many points say more
-		}
-		return descend(theta)
+	if !steps(l) {
+		return descend(ctx, l, theta, stop)
 	}
 	l.ReuseCurvature()
 	r, err := optim.EM(ctx, l, theta, optim.Settings{Iterations: 300, Tolerance: Crawl, Stop: stop})
@@ -137,6 +135,22 @@ func Approach(ctx context.Context, l Likelihood, theta []float64, stop func(int,
 		r.Status = optim.IterationLimit
 	}
 	return r, err
+}
+
+// descend takes θ to a local maximum by truncated Newton, or L-BFGS.
+func descend(ctx context.Context, l Likelihood, theta []float64, stop func(int, float64) bool) (*optim.Result, error) {
+	byGradients := func(x []float64) (*optim.Result, error) {
+		return optim.LBFGS(ctx, l, x, optim.Settings{Iterations: 2000, Tolerance: 1e-7, Stop: stop})
+	}
+	if m, ok := l.(multiplier); ok && m.Products() {
+		r, err := optim.TruncatedNewton(ctx, m, theta, optim.Settings{Iterations: 500, Slack: Slack / l.Rows(),
+			Stop: stop})
+		if err != nil || r.Status != optim.Stalled {
+			return r, err
+		}
+		return GoOn(r, byGradients) // among kinks, where gradients of many points say more
+	}
+	return byGradients(theta)
 }
 
 // Sharpen is the rest of Climb, from where [Approach] ended.
@@ -148,7 +162,10 @@ func Sharpen(ctx context.Context, l Likelihood, r *optim.Result, stop func(int, 
 func sharpenBy(ctx context.Context, l Likelihood, r *optim.Result, stop func(int, float64) bool,
 	last emIteration) (*optim.Result, error) {
 	if !l.Dense() {
-		return r, nil
+		if !steps(l) {
+			return r, nil
+		}
+		return GoOn(r, func(x []float64) (*optim.Result, error) { return descend(ctx, l, x, stop) })
 	}
 	l.ReuseCurvature()
 	var err error
