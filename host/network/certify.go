@@ -34,8 +34,8 @@ const (
 // conditional-moment tests joined with the scores
 // ([specification.ConditionalMoments]); the verdicts are [infer.Judge]'s. None of the tests
 // depends on the noise's shape.
-func Certify(ctx context.Context, rows model.Rows, act model.Activation, n *model.Network, e infer.Evidence,
-	threads int) (*infer.Certificate, error) {
+func Certify(ctx context.Context, rows model.Rows, act model.Activation, n *model.Network, known Output,
+	e infer.Evidence, threads int) (*infer.Certificate, error) {
 	e.Parts = "units"
 	residuals, squares, total, err := residualsOf(ctx, rows, act, n)
 	if err != nil {
@@ -58,7 +58,7 @@ func Certify(ctx context.Context, rows model.Rows, act model.Activation, n *mode
 		name, suggests string
 		directions     [][]float64
 	}{{missingUnits, "units that are merged", other}, {nonlinearity, "another nonlinearity", own}} {
-		t, err := residualTest(ctx, &alternate{residuals, 1}, act, n, c.directions)
+		t, err := residualTest(ctx, &alternate{residuals, 1}, act, n, known, c.directions)
 		if err != nil {
 			return nil, err
 		}
@@ -124,6 +124,34 @@ func residualsOf(ctx context.Context, rows model.Rows, act model.Activation,
 		squares += weighted(b)
 	}
 	return out, squares, total, nil
+}
+
+// constantFrom is how many standard errors from 0 the mean of residuals is said to be one.
+const constantFrom = 5
+
+// constantOf says that the residuals of a network have a mean, which no unit has; "" where they have none.
+func constantOf(ctx context.Context, rows model.Rows, act model.Activation, n *model.Network) (string, error) {
+	residuals, squares, total, err := residualsOf(ctx, rows, act, n)
+	if err != nil || squares <= exact*exact*total {
+		return "", err
+	}
+	each := func(add func(r, w float64)) {
+		for i := range residuals.Blocks {
+			for row, r := range residuals.Blocks[i].Y {
+				add(r, residuals.Blocks[i].Weight(row))
+			}
+		}
+	}
+	var mean, weight, variance float64 // of the mean
+	each(func(r, w float64) { mean, weight = mean+w*r, weight+w })
+	mean /= weight
+	each(func(r, w float64) { variance += w * w * (r - mean) * (r - mean) / (weight * weight) })
+	apart := math.Abs(mean) / math.Sqrt(variance)
+	if !(apart > constantFrom) {
+		return "", nil
+	}
+	return fmt.Sprintf("the residuals have mean %.4g, %.3g standard errors from 0: y has a constant, which no network has, "+
+		"or the output weights are others; take the constant off y", mean, apart), nil
 }
 
 // weighted is Σ w·y² of a block.
@@ -222,12 +250,12 @@ func functions(z float64) [perDirection]float64 {
 //
 //	h̃ = h − Bᵀ·J,  B = (Σ w·J·Jᵀ)⁻¹·Σ w·J·hᵀ
 //
-// so that to first order an error of the weights is not in it, whatever the noise's variance
-// is on each row (Wooldridge 1991). Its covariance is Σ w²·r²·h̃·h̃ᵀ, widened for the
+// so that to first order an error of what was learned, w and with [UnitRows] v, is not in it,
+// whatever the noise's variance is on each row (Wooldridge 1991). Its covariance is Σ w²·r²·h̃·h̃ᵀ, widened for the
 // weights that were estimated.
-func residualTest(ctx context.Context, rows model.Rows, act model.Activation, n *model.Network,
+func residualTest(ctx context.Context, rows model.Rows, act model.Activation, n *model.Network, known Output,
 	directions [][]float64) (infer.Test, error) {
-	t := newTerms(act, n, directions)
+	t := newTerms(act, n, known, directions)
 	products, total, squares := newProducts(t.size), 0.0, 0.0
 	err := t.each(ctx, rows, func(b *model.Block, terms blas64.General) {
 		for _, w := range b.Role[model.Weights] {
@@ -271,13 +299,14 @@ func residualTest(ctx context.Context, rows model.Rows, act model.Activation, n 
 	return specification.ConditionalMoments(wide, sums, count), nil
 }
 
-// terms are those of rows: the gradients of their predictions by w, v apart, and by v, and
+// terms are those of rows: the gradients of their predictions by w, v apart, and by v where that was learned, and
 // the functions along the directions.
 type terms struct {
 	act             model.Activation
 	n               *model.Network
 	along           []float64 // the directions
 	gradients, size int
+	byOutput        bool // whether gradients by v are among them
 
 	z, value, slope []float64 // units × a block's rows
 	by              []float64 // directions × rows
@@ -287,10 +316,13 @@ type terms struct {
 // perDirection is the number of functions along a direction.
 const perDirection = 4
 
-func newTerms(act model.Activation, n *model.Network, directions [][]float64) *terms {
+func newTerms(act model.Activation, n *model.Network, known Output, directions [][]float64) *terms {
 	units := func() []float64 { return make([]float64, n.K*model.BlockRows) }
-	t := &terms{act: act, n: n, along: slices.Concat(directions...), gradients: n.K * (n.D + 1), z: units(),
-		value: units(), slope: units()}
+	t := &terms{act: act, n: n, along: slices.Concat(directions...), gradients: n.K * n.D, z: units(),
+		value: units(), slope: units(), byOutput: known == UnitRows}
+	if t.byOutput {
+		t.gradients += n.K
+	}
 	t.size = t.gradients + perDirection*len(directions)
 	t.by, t.out = make([]float64, len(directions)*model.BlockRows), make([]float64, t.size*model.BlockRows)
 	return t
@@ -314,7 +346,9 @@ func (t *terms) each(ctx context.Context, rows model.Rows, fn func(b *model.Bloc
 				floats.MulTo(t.out[(i*d+j)*n:(i*d+j+1)*n], slope[i*n:(i+1)*n], b.Col(j))
 			}
 		}
-		copy(t.out[k*d*n:], value)
+		if t.byOutput {
+			copy(t.out[k*d*n:], value)
+		}
 		for i, v := range by {
 			at := (t.gradients+i/n*perDirection)*n + i%n
 			for q, h := range functions(v) {

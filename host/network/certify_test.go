@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"gonum.org/v1/gonum/floats"
@@ -69,6 +70,14 @@ var rightDesigns = []design{
 	{bent, 1, 8, 2500, false, skewed},
 }
 
+// output says what is known of v.
+func (c design) output() Output {
+	if c.free {
+		return UnitRows
+	}
+	return Given
+}
+
 // right draws rows of the design, and learns the network from the truth on.
 func (c design) right(t *testing.T, seed uint64) (*model.Data, *model.Network) {
 	t.Helper()
@@ -120,9 +129,9 @@ func (c design) disturb(t *testing.T, data *model.Data, truth *model.Network, rn
 }
 
 // certify returns the certificate of a network, with both of its tests.
-func certify(t *testing.T, data *model.Data, act sdk.Func, n *model.Network) *infer.Certificate {
+func certify(t *testing.T, data *model.Data, act sdk.Func, n *model.Network, known Output) *infer.Certificate {
 	t.Helper()
-	c, err := Certify(t.Context(), data, act, n, infer.Evidence{Starts: 1, Agreeing: 1}, 2)
+	c, err := Certify(t.Context(), data, act, n, known, infer.Evidence{Starts: 1, Agreeing: 1}, 2)
 	if err != nil || len(c.Tests) != 2 {
 		t.Fatalf("%+v, %v: want two tests", c, err)
 	}
@@ -137,7 +146,7 @@ func TestCertificateLevel(t *testing.T) {
 	for i := range *rightNetworks {
 		c := rightDesigns[i%len(rightDesigns)]
 		data, n := c.right(t, uint64(1000+i))
-		p := certify(t, data, c.act, n).PValue
+		p := certify(t, data, c.act, n, c.output()).PValue
 		if p < 0.1 {
 			tenth++
 		}
@@ -172,8 +181,8 @@ func TestCertificateOfZeroWeight(t *testing.T) {
 		return out
 	}
 	loud := spoiled(func(x float64) float64 { return 1e3 * (x*x - 1) })
-	want := certify(t, spoiled(func(float64) float64 { return 0 }), tanh, truth)
-	got := certify(t, loud, tanh, truth)
+	want := certify(t, spoiled(func(float64) float64 { return 0 }), tanh, truth, Given)
+	got := certify(t, loud, tanh, truth, Given)
 	for i := range want.Tests { // the directions are those of eigenvectors: rounding alone
 		if a, b := got.Tests[i], want.Tests[i]; math.Abs(a.Statistic-b.Statistic) > 1e-6*b.Statistic || a.DF != b.DF {
 			t.Errorf("%s: %v on %d degrees of freedom, with other rows of weight 0 %v on %d", a.Name, a.Statistic, a.DF, b.Statistic, b.DF)
@@ -191,19 +200,24 @@ func TestCertificateOfZeroWeight(t *testing.T) {
 			}
 		}
 	}
-	if c, err := Certify(t.Context(), loud, tanh, truth, infer.Evidence{}, 1); err != nil || c.Model != infer.Pass || c.Tests != nil {
+	if c, err := Certify(t.Context(), loud, tanh, truth, Given, infer.Evidence{}, 1); err != nil || c.Model != infer.Pass || c.Tests != nil {
 		t.Errorf("without a residual: %+v, %v", c, err)
 	}
 }
 
 // TestResidualTest: the statistic by its definition, from all rows in one matrix and by
-// another factorisation, with weights and without.
+// another factorisation, with weights and without, where v was learned and where it was not.
 func TestResidualTest(t *testing.T) {
 	rng := rand.New(rand.NewPCG(6, 30))
-	for _, weighted := range []bool{false, true} {
+	for _, c := range []struct {
+		weighted  bool
+		output    Output
+		gradients int
+	}{{false, UnitRows, 2*5 + 2}, {true, UnitRows, 2*5 + 2}, {true, Given, 2 * 5}, {false, Signs, 2 * 5}} {
+		weighted, gradients := c.weighted, c.gradients
 		truth, data := draw(t, tanh, sample.NetworkConfig{K: 2, D: 5, N: 700, Sigma: 0.5, Condition: 2, Seed: 8})
 		directions := [][]float64{{0.6, 0, 0.8, 0, 0}, {0, 0.8, 0, 0, 0.6}}
-		gradients, size := 2*5+2, 2*4
+		size := 2 * 4
 		known, functions := mat.NewDense(data.N, gradients, nil), mat.NewDense(data.N, size, nil)
 		var y, weights []float64
 		for i := range data.Blocks {
@@ -224,7 +238,9 @@ func TestResidualTest(t *testing.T) {
 					for j := range 5 {
 						known.Set(at, 5*u+j, tanh.DG(z)*x[j]*math.Sqrt(weight))
 					}
-					known.Set(at, 10+u, tanh.G(z)*math.Sqrt(weight))
+					if c.output == UnitRows {
+						known.Set(at, 10+u, tanh.G(z)*math.Sqrt(weight))
+					}
 				}
 				for m, u := range directions {
 					z := floats.Dot(u, x)
@@ -268,7 +284,7 @@ func TestResidualTest(t *testing.T) {
 			t.Fatal("no eigenvectors")
 		}
 		eig.VectorsTo(&vectors)
-		got, err := residualTest(t.Context(), data, tanh, truth, directions)
+		got, err := residualTest(t.Context(), data, tanh, truth, c.output, directions)
 		if err != nil || got.DF < size-1 { // the test leaves out what has next to no variance: e^{−z²/4} along both is much the same
 			t.Fatalf("weights %v: %+v, %v", weighted, got, err)
 		}
@@ -281,6 +297,30 @@ func TestResidualTest(t *testing.T) {
 		}
 		if math.Abs(got.Statistic/want-1) > 1e-6 { // ridges of 1e−10
 			t.Errorf("weights %v: %v, want %v", weighted, got.Statistic, want)
+		}
+	}
+}
+
+// TestConstantIsSeen: a constant in y, which no unit has where v is known, is seen; where v was learned the values of sigmoids
+// stand in for it.
+func TestConstantIsSeen(t *testing.T) {
+	for _, act := range []sdk.Func{sigmoid, relu, tanh} {
+		truth, data := draw(t, act, sample.NetworkConfig{K: 2, D: 5, N: 3000, Sigma: 0.1, Condition: 1, Output: []float64{1, -1}, Seed: 3})
+		for i := range data.Blocks {
+			floats.AddConst(0.1, data.Blocks[i].Y)
+		}
+		if p := certify(t, data, act, truth, Signs).PValue; p > 1e-6 {
+			t.Errorf("%s: a constant of one standard deviation of the noise has p = %v", act.Name, p)
+		}
+		said, err := constantOf(t.Context(), data, act, truth)
+		if err != nil || !strings.HasPrefix(said, "the residuals have mean 0.") {
+			t.Errorf("%s: %q, %v", act.Name, said, err)
+		}
+		for i := range data.Blocks {
+			floats.AddConst(-0.1, data.Blocks[i].Y)
+		}
+		if said, err := constantOf(t.Context(), data, act, truth); said != "" || err != nil {
+			t.Errorf("%s, no constant: %q, %v", act.Name, said, err)
 		}
 	}
 }
@@ -394,7 +434,7 @@ func TestTraceOfThird(t *testing.T) {
 func TestCertificateOfFewRows(t *testing.T) {
 	for n, tests := range map[int]int{3 * model.BlockRows: 0, 3*model.BlockRows + 200: 2} {
 		truth, data := draw(t, tanh, sample.NetworkConfig{K: 1, D: 2, N: n, Sigma: 0.2, Seed: 3})
-		c, err := Certify(t.Context(), data, tanh, truth, infer.Evidence{}, 1)
+		c, err := Certify(t.Context(), data, tanh, truth, Given, infer.Evidence{}, 1)
 		if err != nil || len(c.Tests) != tests || (c.Model == infer.NotJudged) != (tests == 0) {
 			t.Errorf("%d rows: %+v, %v", n, c, err)
 		}

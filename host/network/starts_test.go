@@ -54,16 +54,15 @@ func TestSignedStarts(t *testing.T) {
 	}
 }
 
-// TestPassesNeedAgreement: of this table the tensors' start ends at weights that are 41 times their size off, and what they
-// leave of y shows nothing to the tests. Starts with signs that fit end at the truth. One start that is best by itself is
-// not judged.
+// TestPassesNeedAgreement: of this table the tensors' start ends at weights that are 41 times their size off. Starts with
+// signs that fit end at the truth, which passes where three agree on it.
 func TestPassesNeedAgreement(t *testing.T) {
 	_, data := draw(t, sigmoid, sample.NetworkConfig{K: 3, D: 10, N: 2500, Sigma: 0.1, Condition: 1, Seed: 1})
 	for _, c := range []struct {
 		starts, more int
 		rms          float64
 		want         string
-	}{{0, 0, 0.142, infer.NotJudged}, {4, 12, 0.1005, infer.Pass}} {
+	}{{0, 0, 0.142, infer.Suspect}, {4, 12, 0.1005, infer.Pass}} {
 		r, err := fitOf(t, sigmoid, data, Request{K: 3, Output: Signs, Starts: c.starts, More: c.more, Descent: 200, Seed: 1})
 		if err != nil {
 			t.Fatal(err)
@@ -71,6 +70,16 @@ func TestPassesNeedAgreement(t *testing.T) {
 		if got := r.Certificate; got.Optimum != c.want || math.Abs(r.Network.Sigma-c.rms) > 1e-3 {
 			t.Errorf("%d starts and at most %d more: rms %v, want %v; %s (%s), want %s", c.starts, c.more, r.Network.Sigma, c.rms,
 				got.Optimum, got.Reason, c.want)
+		}
+	}
+	truth, data := draw(t, relu, sample.NetworkConfig{K: 2, D: 4, N: 2000, Sigma: 0.1, Condition: 1, Seed: 2})
+	for agreeing, want := range []string{1: infer.NotJudged, 2: infer.NotJudged, 3: infer.Pass} {
+		if agreeing == 0 {
+			continue
+		}
+		c, err := Certify(t.Context(), data, relu, truth, Given, infer.Evidence{Starts: 5, Agreeing: agreeing}, 1)
+		if err != nil || c.Optimum != want {
+			t.Errorf("%d of 5 starts agree: %+v, %v, want %s", agreeing, c, err, want)
 		}
 	}
 }
