@@ -150,8 +150,8 @@ func constantOf(ctx context.Context, rows model.Rows, act model.Activation, n *m
 	if !(apart > constantFrom) {
 		return "", nil
 	}
-	return fmt.Sprintf("the residuals have mean %.4g, %.3g standard errors from 0: y has a constant, which no network has, "+
-		"or the output weights are others; take the constant off y", mean, apart), nil
+	return fmt.Sprintf("the residuals have mean %.4g, %.3g standard errors from 0: y has a constant, which no network "+
+		"has, or the output weights are others; take the constant off y", mean, apart), nil
 }
 
 // weighted is Σ w·y² of a block.
