@@ -7,7 +7,6 @@ import (
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/moment"
 	"github.com/gatedlearning/moe/host/problem"
-
 	"github.com/gatedlearning/moe/host/search/climb"
 )
 
