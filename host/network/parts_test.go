@@ -468,7 +468,7 @@ func TestPrepare(t *testing.T) {
 	if r, err = fitOf(t, softplus, data, Request{K: 2, Output: Signs, NoTensors: true, Starts: 1, Seed: 1}); err != nil || r.Tensors != nil || r.Starts[0].Descended != nil || r.Starts[0].Rate != 0 || r.Starts[0].AfterDescent != r.Starts[0].AtStart {
 		t.Errorf("without tensors and descent: %+v, %v", r, err)
 	}
-	if r, err = fitOf(t, linear, data, Request{K: 2, Output: Signs, Starts: 1, Seed: 1}); err != nil || len(r.Notes) != 1 || !strings.Contains(r.Notes[0], "no tensor initialisation") {
+	if r, err = fitOf(t, linear, data, Request{K: 2, Output: Signs, Starts: 1, Seed: 1}); err != nil || len(r.Notes) != 2 || !strings.Contains(r.Notes[0], "no tensor initialisation") || !strings.Contains(r.Notes[1], "y has a constant") {
 		t.Errorf("φ = z: %+v, %v", r, err)
 	}
 }
