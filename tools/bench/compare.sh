@@ -18,7 +18,7 @@ shift $(($# < 2 ? $# : 2))
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 export GOMAXPROCS=1 LC_ALL=C
-median() { sort -n | awk '{v[NR] = $1} END {print NR % 2 ? v[(NR+1)/2] : (v[NR/2] + v[NR/2+1]) / 2}'; }
+. "$here/lib.sh"
 
 printf '%8s %4s %3s  %8s %8s %7s %11s  %s\n' n d k moe numpy ratio iterations 'log-likelihoods'
 for case in "$@"; do
@@ -27,15 +27,12 @@ for case in "$@"; do
 	: >"$dir/ours"
 	: >"$dir/theirs"
 	for _ in $(seq "$rounds"); do
-		TIMEFORMAT='%U %S'
-		{ time "$moe" fit "$dir/data.npy" --activation identity --k "$k" --threads 1 --quiet -o "$dir/model.json" >"$dir/out" 2>"$dir/err" || [ $? = 1 ]; } 2>"$dir/time"
-		awk '{print $1 + $2}' "$dir/time" >>"$dir/ours"
+		fitted fit "$dir/data.npy" --activation identity --k "$k" --threads 1
 		"${PYTHON:-python3}" "$here/numpy_em.py" "$dir/data.npy" "$k" >>"$dir/theirs"
 	done
 	ours=$(median <"$dir/ours")
 	theirs=$(cut -d' ' -f1 "$dir/theirs" | median)
 	read -r _ iterations loglik <<<"$(tail -1 "$dir/theirs")"
-	value=$(sed -n 's/^    "log_likelihood": \([-0-9.e+]*\),*/\1/p' "$dir/model.json" | head -1)
 	printf '%8d %4d %3d  %8.3f %8.3f %7.4f %11d  %.2f %.2f\n' "$n" "$d" "$k" "$ours" "$theirs" \
-		"$(awk "BEGIN {print $ours / $theirs}")" "$iterations" "$value" "$loglik"
+		"$(awk "BEGIN {print $ours / $theirs}")" "$iterations" "$(value log_likelihood)" "$loglik"
 done

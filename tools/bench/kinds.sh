@@ -23,8 +23,7 @@ fi
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 export GOMAXPROCS=1 OPENBLAS_NUM_THREADS=1 LC_ALL=C
-median() { sort -n | awk '{v[NR] = $1} END {print NR % 2 ? v[(NR+1)/2] : (v[NR/2] + v[NR/2+1]) / 2}'; }
-value() { sed -n 's/^ *"'"$1"'": \([-0-9.e+]*\),*/\1/p' "$dir/model.json" | head -1; }
+. "$here/lib.sh"
 
 printf '%9s %6s %3s %2s  %8s %8s %7s %10s  %s\n' kind n d k moe peer ratio iterations values
 for case in "$@"; do
@@ -45,9 +44,7 @@ for case in "$@"; do
 	: >"$dir/ours"
 	: >"$dir/theirs"
 	for _ in $(seq "$rounds"); do
-		TIMEFORMAT='%U %S'
-		{ time "$moe" "${fit[@]}" "$dir/data.csv" --quiet -o "$dir/model.json" >"$dir/out" 2>"$dir/err" || [ $? = 1 ]; } 2>"$dir/time"
-		awk '{print $1 + $2}' "$dir/time" >>"$dir/ours"
+		fitted "${fit[@]}" "$dir/data.csv"
 		[ ${#peer[@]} = 0 ] || "${peer[@]}" >>"$dir/theirs"
 	done
 	ours=$(median <"$dir/ours")
