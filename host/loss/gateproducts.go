@@ -44,47 +44,21 @@ func newGateSteps(l *Likelihood) *gateSteps {
 		step:   v(), residual: v(), next: v(), scaled: v(),
 		full: make([]float64, l.Dim()), product: make([]float64, l.Dim()),
 	}
-	s.along = newDirection(l.layout, l.base)
+	s.by, s.along = s, newDirection(l.layout, l.base)
+	const both = ofShared | ofTimes // in turn, in room for both
+	s.total.hold(both, s.layout, s.normal)
+	for c := range s.chunks {
+		s.chunks[c].hold(both, s.layout, s.normal)
+	}
 	if rows, _ := l.rows.Dims(); model.Held(l.rows) && rows*l.classes <= mostRemembered {
 		s.priors = make([][]float64, model.Blocks(l.rows))
 	}
 	return s
 }
 
-// sum is [passes.sum] of the gate alone: where the priors' products are wanted, or those with the direction.
-func (s *gateSteps) sum(ctx context.Context, p *model.Params, shared bool) (*sums, error) {
-	const both = ofShared | ofTimes
-	s.total.hold(both, s.layout, s.normal)
-	for c := range s.chunks {
-		s.chunks[c].hold(both, s.layout, s.normal)
-		s.chunks[c].clear(both)
-	}
-	if err := s.pass(ctx, p, shared); err != nil {
-		return nil, err
-	}
-	s.total.clear(both)
-	for c := range s.chunks {
-		s.total.add(&s.chunks[c], both)
-	}
-	return &s.total, nil
-}
-
-// pass adds every block to the sums of its chunk.
-func (s *gateSteps) pass(ctx context.Context, p *model.Params, shared bool) error {
-	if s.workers == 1 { // nothing is allocated
-		return model.InTurn(ctx, s.rows, &s.room, func(chunk, block int, b *model.Block) error {
-			s.block(s.workOf(0), &s.chunks[chunk], p, block, b, shared)
-			return nil
-		})
-	}
-	return model.Each(ctx, s.rows, s.workers, func(worker, chunk, block int, b *model.Block) error {
-		s.block(s.workOf(worker), &s.chunks[chunk], p, block, b, shared)
-		return nil
-	})
-}
-
-// block adds a block to the sums.
-func (s *gateSteps) block(w *work, to *sums, p *model.Params, block int, b *model.Block, shared bool) {
+// block adds a block to the sums of the priors' products, ofShared, or to those with the direction, ofTimes.
+func (s *gateSteps) block(_ context.Context, w *work, to *sums, p *model.Params, block int, b *model.Block,
+	want quantity) error {
 	if s.priors != nil && s.known {
 		w.Recall(p, b, mixture.Observed{Prior: s.priors[block]})
 	} else {
@@ -94,9 +68,9 @@ func (s *gateSteps) block(w *work, to *sums, p *model.Params, block int, b *mode
 		}
 	}
 	w.take(b, s.d)
-	if shared {
+	if want == ofShared {
 		to.shared.block(w)
-		return
+		return nil
 	}
 	if w.pushed == nil {
 		w.pushed = s.newPushed()
@@ -116,6 +90,7 @@ func (s *gateSteps) block(w *work, to *sums, p *model.Params, block int, b *mode
 		kernel.Mul(v, v, w.PriorOf(j))
 	}
 	to.times.addRows(w, to.times.score[s.k*s.da:], q.gates, s.gates, s.gate)
+	return nil
 }
 
 // newton returns the step for a score of the gate at p, in room that is used again.
@@ -158,7 +133,7 @@ func (s *gateSteps) newton(ctx context.Context, l *Likelihood, p *model.Params, 
 func (s *gateSteps) times(ctx context.Context, l *Likelihood, p *model.Params) ([]float64, error) {
 	copy(l.gating(s.full), s.next)
 	s.along.set(s.layout, s.full)
-	sums, err := s.sum(ctx, p, false)
+	sums, err := s.sum(ctx, p, ofTimes)
 	if err != nil {
 		return nil, err
 	}
@@ -175,7 +150,7 @@ func (s *gateSteps) scale(ctx context.Context, p *model.Params) (bool, error) {
 			return false, err
 		}
 	}
-	sums, err := s.sum(ctx, p, true)
+	sums, err := s.sum(ctx, p, ofShared)
 	if err != nil {
 		return false, err
 	}

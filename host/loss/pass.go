@@ -158,6 +158,11 @@ func (s *sums) add(o *sums, want quantity) {
 	s.parts.add(o.parts, want)
 }
 
+// blocks adds a block under p to sums of what is wanted.
+type blocks interface {
+	block(ctx context.Context, w *work, to *sums, p *model.Params, block int, b *model.Block, want quantity) error
+}
+
 // passes sums over the rows of a table, on several workers.
 type passes struct {
 	*layout
@@ -169,6 +174,7 @@ type passes struct {
 	kinks   []float64  // of g, where its second derivative is taken
 	along   *direction // by which the information is multiplied; nil where it never was
 	memory  *memory    // what products need of the rows where the parameters are the same again; nil for nothing
+	by      blocks     // what adds a block; the passes themselves where nothing else is said
 
 	work   []*work     // of each worker
 	room   model.Room  // of the only one
@@ -187,6 +193,7 @@ func newPasses(o *layout, rows model.Rows, act model.Activation, mix mixture.Mix
 		layout: o, rows: rows, act: act, mix: mix, normal: mixture.Normal(mix.Density), workers: workers,
 		work: make([]*work, workers), chunks: make([]sums, model.Chunks(rows)), groups: of,
 	}
+	s.by = s
 	if !o.free.Regressors && model.Held(rows) {
 		s.fixed = make([][]float64, model.Blocks(rows))
 	}
@@ -220,11 +227,11 @@ func (s *passes) pass(ctx context.Context, p *model.Params, want quantity) error
 	}
 	if s.workers == 1 { // nothing is allocated
 		return model.InTurn(ctx, s.rows, &s.room, func(chunk, block int, b *model.Block) error {
-			return s.block(ctx, s.workOf(0), &s.chunks[chunk], p, block, b, want)
+			return s.by.block(ctx, s.workOf(0), &s.chunks[chunk], p, block, b, want)
 		})
 	}
 	return model.Each(ctx, s.rows, s.workers, func(worker, chunk, block int, b *model.Block) error {
-		return s.block(ctx, s.workOf(worker), &s.chunks[chunk], p, block, b, want)
+		return s.by.block(ctx, s.workOf(worker), &s.chunks[chunk], p, block, b, want)
 	})
 }
 

@@ -276,14 +276,19 @@ type remembered struct {
 // mostRemembered values are kept at most: 128 MiB.
 const mostRemembered = 1 << 24
 
-// remembers says whether rows are: those in memory, under the gate [mixture.Flat] and normal noise.
-func (l *Likelihood) remembers() bool {
+// flat says whether the gate is [mixture.Flat].
+func (l *Likelihood) flat() bool {
 	gate := l.mix.Gate
 	if gate == nil {
 		gate = mixture.GateOf(l.base.Tree)
 	}
 	_, flat := gate.(mixture.Flat)
-	return flat && l.normal && l.groups == nil && model.Held(l.rows) && 4*l.N()*l.classes <= mostRemembered
+	return flat
+}
+
+// remembers says whether rows are: those in memory, under the gate [mixture.Flat] and normal noise.
+func (l *Likelihood) remembers() bool {
+	return l.flat() && l.normal && l.groups == nil && model.Held(l.rows) && 4*l.N()*l.classes <= mostRemembered
 }
 
 // rememberAt forgets what is not of θ.
@@ -345,12 +350,7 @@ const ManyClasses = 16
 // Stepped says whether EM steps pay although the Hessian does not: with a gate of many classes they
 // solve for the gate by products with its curvature, (k−1)k/2 Gram matrices fewer.
 func (l *Likelihood) Stepped() bool {
-	gate := l.mix.Gate
-	if gate == nil {
-		gate = mixture.GateOf(l.base.Tree)
-	}
-	_, flat := gate.(mixture.Flat)
-	return flat && l.classes >= ManyClasses && !l.Dense() && l.free.Gating && l.gates > 0 && l.groups == nil &&
+	return l.flat() && l.classes >= ManyClasses && !l.Dense() && l.free.Gating && l.gates > 0 && l.groups == nil &&
 		l.ties == nil && l.outputs == 0 && l.norms == nil
 }
 
