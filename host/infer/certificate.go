@@ -112,6 +112,8 @@ type Evidence struct {
 	// Flat says that the experts are under one gate. Of a tree's starts, which begin in different arrangements
 	// of the experts, fewer agree, and how much that says has not been measured.
 	Flat bool
+	// Alike says that the starts are of one kind, of which three must agree however many there are.
+	Alike bool
 }
 
 // Care is what is seen of an optimum where the agreement of a few starts is no evidence: where the data hardly ask for
@@ -345,7 +347,7 @@ func (c *Certificate) judgeOptimum(p float64, robust bool, e Evidence) {
 	case p >= Doubt && !e.Care.Taken && e.Survey && e.Met < AgreeingStarts:
 		c.Optimum = NotJudged
 		c.Reason = fmt.Sprintf("%s, but %s; better ones may exist", e.foundNothing(), e.whoMet())
-	case p >= Doubt && !e.Care.Taken && e.Flat && !e.Survey && e.Starts >= StartsWanted && e.Agreeing < AgreeingStarts:
+	case p >= Doubt && e.unmet():
 		c.Optimum = NotJudged
 		c.Reason = fmt.Sprintf("%s of %s reached it; better ones may exist", few(e.Agreeing), plural(e.Starts, "start"))
 	case p >= Doubt:
@@ -369,6 +371,12 @@ func (c *Certificate) judgeOptimum(p float64, robust bool, e Evidence) {
 			few(e.Agreeing), plural(e.Starts, "start"))
 	}
 	c.More = c.Optimum != Pass
+}
+
+// unmet says whether more starts were to agree than do.
+func (e Evidence) unmet() bool {
+	asked := e.Alike || e.Flat && !e.Survey && !e.Care.Taken && e.Starts >= StartsWanted
+	return asked && e.Agreeing < AgreeingStarts
 }
 
 // whoMet says how few of a survey's starts agree.

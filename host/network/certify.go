@@ -33,25 +33,28 @@ const (
 // directions ("missing units"), and along the units themselves ("nonlinearity"), by
 // conditional-moment tests joined with the scores
 // ([specification.ConditionalMoments]); the verdicts are [infer.Judge]'s. None of the tests
-// depends on the noise's shape.
+// depends on the noise's shape. An optimum on which fewer than three starts agree is not judged: what a wrong network
+// leaves of y can be too little for the tests to see. It also says if the residuals have a mean, which no unit has; "" if
+// not.
 func Certify(ctx context.Context, rows model.Rows, act model.Activation, n *model.Network, known Output,
-	e infer.Evidence, threads int) (*infer.Certificate, error) {
-	e.Parts = "units"
+	e infer.Evidence, threads int) (_ *infer.Certificate, constant string, err error) {
+	e.Parts, e.Alike = "units", true
 	residuals, squares, total, err := residualsOf(ctx, rows, act, n)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	if squares <= exact*exact*total {
 		return &infer.Certificate{Optimum: infer.Pass, Model: infer.Pass, Reason: "the residuals are 0 to rounding",
-			PValue: 1}, nil
+			PValue: 1}, "", nil
 	}
+	constant = constantOf(residuals)
 	if model.Blocks(rows) < 4 {
-		return agreed(infer.Judge(nil, e), e), nil
+		return infer.Judge(nil, e), constant, nil
 	}
 	own := unitDirections(n)
 	other, err := suspects(ctx, &alternate{residuals, 0}, own, threads)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	var tests []infer.Test
 	for _, c := range []struct {
@@ -60,7 +63,7 @@ func Certify(ctx context.Context, rows model.Rows, act model.Activation, n *mode
 	}{{missingUnits, "units that are merged", other}, {nonlinearity, "another nonlinearity", own}} {
 		t, err := residualTest(ctx, &alternate{residuals, 1}, act, n, known, c.directions)
 		if err != nil {
-			return nil, err
+			return nil, "", err
 		}
 		if t.DF > 0 {
 			t.Name, t.Suggests, t.Robust = c.name, c.suggests, true
@@ -68,20 +71,10 @@ func Certify(ctx context.Context, rows model.Rows, act model.Activation, n *mode
 		}
 	}
 	certificate := infer.Judge(tests, e)
-	if certificate.PValue >= infer.Doubt {
+	if certificate.Optimum == infer.Pass && certificate.PValue >= infer.Doubt {
 		certificate.Reason = "the residuals show no sign of missing or merged units"
 	}
-	return agreed(certificate, e), nil
-}
-
-// agreed is a certificate whose optimum is not judged where it would pass and fewer than three starts agree on it: what
-// a wrong network leaves of y can be too little for the tests to see.
-func agreed(c *infer.Certificate, e infer.Evidence) *infer.Certificate {
-	if c.Optimum == infer.Pass && e.Agreeing < infer.AgreeingStarts {
-		c.Optimum = infer.NotJudged
-		c.Reason = fmt.Sprintf("%d of %d starts reached it; better ones may exist", e.Agreeing, e.Starts)
-	}
-	return c
+	return certificate, constant, nil
 }
 
 // Names of the tests.
@@ -130,11 +123,7 @@ func residualsOf(ctx context.Context, rows model.Rows, act model.Activation,
 const constantFrom = 5
 
 // constantOf says that the residuals of a network have a mean, which no unit has; "" where they have none.
-func constantOf(ctx context.Context, rows model.Rows, act model.Activation, n *model.Network) (string, error) {
-	residuals, squares, total, err := residualsOf(ctx, rows, act, n)
-	if err != nil || squares <= exact*exact*total {
-		return "", err
-	}
+func constantOf(residuals *model.Data) string {
 	each := func(add func(r, w float64)) {
 		for i := range residuals.Blocks {
 			for row, r := range residuals.Blocks[i].Y {
@@ -148,10 +137,10 @@ func constantOf(ctx context.Context, rows model.Rows, act model.Activation, n *m
 	each(func(r, w float64) { variance += w * w * (r - mean) * (r - mean) / (weight * weight) })
 	apart := math.Abs(mean) / math.Sqrt(variance)
 	if !(apart > constantFrom) {
-		return "", nil
+		return ""
 	}
 	return fmt.Sprintf("the residuals have mean %.4g, %.3g standard errors from 0: y has a constant, which no network "+
-		"has, or the output weights are others; take the constant off y", mean, apart), nil
+		"has, or the output weights are others; take the constant off y", mean, apart)
 }
 
 // weighted is Σ w·y² of a block.

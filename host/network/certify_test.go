@@ -131,7 +131,7 @@ func (c design) disturb(t *testing.T, data *model.Data, truth *model.Network, rn
 // certify returns the certificate of a network, with both of its tests.
 func certify(t *testing.T, data *model.Data, act sdk.Func, n *model.Network, known Output) *infer.Certificate {
 	t.Helper()
-	c, err := Certify(t.Context(), data, act, n, known, infer.Evidence{Starts: 1, Agreeing: 1}, 2)
+	c, _, err := Certify(t.Context(), data, act, n, known, infer.Evidence{Starts: 1, Agreeing: 1}, 2)
 	if err != nil || len(c.Tests) != 2 {
 		t.Fatalf("%+v, %v: want two tests", c, err)
 	}
@@ -200,7 +200,7 @@ func TestCertificateOfZeroWeight(t *testing.T) {
 			}
 		}
 	}
-	if c, err := Certify(t.Context(), loud, tanh, truth, Given, infer.Evidence{}, 1); err != nil || c.Model != infer.Pass || c.Tests != nil {
+	if c, _, err := Certify(t.Context(), loud, tanh, truth, Given, infer.Evidence{}, 1); err != nil || c.Model != infer.Pass || c.Tests != nil {
 		t.Errorf("without a residual: %+v, %v", c, err)
 	}
 }
@@ -312,14 +312,17 @@ func TestConstantIsSeen(t *testing.T) {
 		if p := certify(t, data, act, truth, Signs).PValue; p > 1e-6 {
 			t.Errorf("%s: a constant of one standard deviation of the noise has p = %v", act.Name, p)
 		}
-		said, err := constantOf(t.Context(), data, act, truth)
-		if err != nil || !strings.HasPrefix(said, "the residuals have mean 0.") {
+		said := func() (string, error) {
+			_, constant, err := Certify(t.Context(), data, act, truth, Signs, infer.Evidence{}, 1)
+			return constant, err
+		}
+		if said, err := said(); err != nil || !strings.HasPrefix(said, "the residuals have mean 0.") {
 			t.Errorf("%s: %q, %v", act.Name, said, err)
 		}
 		for i := range data.Blocks {
 			floats.AddConst(-0.1, data.Blocks[i].Y)
 		}
-		if said, err := constantOf(t.Context(), data, act, truth); said != "" || err != nil {
+		if said, err := said(); said != "" || err != nil {
 			t.Errorf("%s, no constant: %q, %v", act.Name, said, err)
 		}
 	}
@@ -434,7 +437,7 @@ func TestTraceOfThird(t *testing.T) {
 func TestCertificateOfFewRows(t *testing.T) {
 	for n, tests := range map[int]int{3 * model.BlockRows: 0, 3*model.BlockRows + 200: 2} {
 		truth, data := draw(t, tanh, sample.NetworkConfig{K: 1, D: 2, N: n, Sigma: 0.2, Seed: 3})
-		c, err := Certify(t.Context(), data, tanh, truth, Given, infer.Evidence{}, 1)
+		c, _, err := Certify(t.Context(), data, tanh, truth, Given, infer.Evidence{}, 1)
 		if err != nil || len(c.Tests) != tests || (c.Model == infer.NotJudged) != (tests == 0) {
 			t.Errorf("%d rows: %+v, %v", n, c, err)
 		}

@@ -125,11 +125,8 @@ func Fit(ctx context.Context, src dataset.Source, act sdk.Activation, r Request)
 		return nil, err
 	}
 	evidence := infer.Evidence{Starts: len(f.out.Starts), Agreeing: agreeing}
-	f.out.Certificate, err = Certify(ctx, f.rows, f.out.Native, f.out.Network, f.Output, evidence, r.Threads)
-	if err != nil {
-		return f.out, err
-	}
-	constant, err := constantOf(ctx, f.rows, f.out.Native, f.out.Network)
+	var constant string
+	f.out.Certificate, constant, err = Certify(ctx, f.rows, f.out.Native, f.out.Network, f.Output, evidence, r.Threads)
 	if constant != "" {
 		f.out.Notes = append(f.out.Notes, constant)
 	}
