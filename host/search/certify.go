@@ -281,12 +281,7 @@ func (s Seen) care(met int, few bool) infer.Care {
 	surveyed.Spares = v.Experts
 	placed := infer.Care{Taken: true, Spares: v.Experts, Starts: v.Starts, Met: v.Met, Unseen: v.Unseen()}
 	switch {
-	case v.Starts == 0:
-		return surveyed
-	case few && s.Survey != nil:
-		if v.Experts > 0 && v.Met == 0 {
-			return placed
-		}
+	case v.Starts == 0, few && s.Survey != nil && (v.Experts == 0 || v.Met > 0):
 		return surveyed
 	case v.Experts == 0:
 		if placed.Conclusive() || placed.Met > surveyed.Met && !surveyed.Conclusive() {

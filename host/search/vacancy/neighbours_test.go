@@ -95,7 +95,7 @@ func TestBeat(t *testing.T) {
 	p := searchtest.Parallels(t, 600, 3, func(r int) float64 { return float64(3 * (r % 3)) }, problem.Request{})
 	of := func(levels ...float64) search.Neighbour {
 		p := p.With(len(levels))
-		run := climbed(t, p, p.Rows, searchtest.At(p, 0.3, levels...))
+		run := searchtest.Climbed(t, p, p.Rows, searchtest.At(p, 0.3, levels...))
 		return search.Neighbour{Params: searchtest.Likelihood(p, p.Rows).Params(run.X), Value: run.Value}
 	}
 	two, three, four := of(1.5, 6), of(0, 3, 6), of(0, 3, 5.7, 6.3)
@@ -126,7 +126,7 @@ func TestBeat(t *testing.T) {
 // TestContain: a mixture that is below one that it contains, by as little as that may be, ends above that, whatever the search on the part.
 func TestContain(t *testing.T) {
 	p := searchtest.Parallels(t, 600, 3, func(r int) float64 { return float64(3 * (r % 2)) }, problem.Request{})
-	two := climbed(t, p.With(2), p.Rows, searchtest.At(p.With(2), 0.3, 0, 3))
+	two := searchtest.Climbed(t, p.With(2), p.Rows, searchtest.At(p.With(2), 0.3, 0, 3))
 	below := &search.Candidate{Run: &optim.Result{Value: two.Value + 2*rising/float64(p.N()), Status: optim.Converged}}
 	task := visitor{&search.Task{Steps: coreSteps(), Problem: p, Part: p.Rows, Starts: search.DefaultStarts}}
 	c, by, err := task.contain(t.Context(), below, search.Neighbour{Params: searchtest.Likelihood(p.With(2), p.Rows).Params(two.X), Value: two.Value}, nil)

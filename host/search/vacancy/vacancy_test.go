@@ -15,7 +15,6 @@ import (
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/host/sample"
 	"github.com/gatedlearning/moe/host/search"
-	"github.com/gatedlearning/moe/host/search/climb"
 	"github.com/gatedlearning/moe/host/search/partition"
 	"github.com/gatedlearning/moe/host/search/searchtest"
 	"github.com/gatedlearning/moe/plugins/exp"
@@ -32,20 +31,6 @@ func coreSteps() search.Steps {
 		Refined: []search.Step{search.OtherStarts(), search.Reheating(), search.RowExchange()},
 		Last:    []search.Step{search.Perturbation(), search.Polish()},
 	}
-}
-
-// climbed is the maximum that q leads to.
-func climbed(t testing.TB, p *problem.Problem, rows model.Rows, q *model.Params) *optim.Result {
-	t.Helper()
-	l := searchtest.Likelihood(p, rows)
-	r, err := climb.Climb(t.Context(), l, l.Theta(q), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if r.Status != optim.Converged {
-		t.Fatalf("a climb ended with status %v", r.Status)
-	}
-	return r
 }
 
 // vacant are problems of three experts of several shapes, and random mixtures of two.
@@ -273,7 +258,7 @@ func TestJoiner(t *testing.T) {
 func TestPlaceSpares(t *testing.T) {
 	p, lines, two := threeLines(t, identity.Family)
 	pair := p.With(2)
-	two = searchtest.Likelihood(pair, pair.Rows).Params(climbed(t, pair, pair.Rows, two).X)
+	two = searchtest.Likelihood(pair, pair.Rows).Params(searchtest.Climbed(t, pair, pair.Rows, two).X)
 	v := &vacancy{problem: p, mixture: two, experts: []int{0, 1, 2}, gate: []int{0, 1, 2}}
 	idle := v.with(&joiner{a: []float64{3, 3, 0}, w: []float64{0, 0, -30}, own: []float64{1}})
 	truth := p.Shape.Blank(0.2)
@@ -284,7 +269,7 @@ func TestPlaceSpares(t *testing.T) {
 	copy(truth.Gate(0), []float64{-6, 0})
 	copy(truth.Gate(1), []float64{-6, 0})
 	truth.GatingIntercepts[0], truth.GatingIntercepts[1] = 5, 5
-	want := climbed(t, p, p.Rows, p.Units.Into(truth)).Value
+	want := searchtest.Climbed(t, p, p.Rows, p.Units.Into(truth)).Value
 	l := searchtest.Likelihood(p, p.Rows)
 	at, err := l.Value(t.Context(), l.Theta(idle))
 	if err != nil {
