@@ -34,8 +34,8 @@ const (
 // conditional-moment tests joined with the scores
 // ([specification.ConditionalMoments]); the verdicts are [infer.Judge]'s. None of the tests
 // depends on the noise's shape. An optimum on which fewer than three starts agree is not judged: what a wrong network
-// leaves of y can be too little for the tests to see. It also says if the residuals have a mean, which no unit has; "" if
-// not.
+// leaves of y can be too little for the tests to see. It also says if the residuals have a mean, which no unit has; ""
+// if not.
 func Certify(ctx context.Context, rows model.Rows, act model.Activation, n *model.Network, known Output,
 	e infer.Evidence, threads int) (_ *infer.Certificate, constant string, err error) {
 	e.Parts, e.Alike = "units", true
