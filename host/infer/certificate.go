@@ -107,6 +107,8 @@ type Evidence struct {
 	Met    int
 	// Care is set where agreement of a few starts is no evidence.
 	Care Care
+	// Another search was made where one alone is no evidence.
+	Another Another
 	// Parts are what a local optimum merges; "" for experts.
 	Parts string
 	// Flat says that the experts are under one gate. Of a tree's starts, which begin in different arrangements
@@ -127,6 +129,12 @@ type Care struct {
 	Unseen      float64
 }
 
+// Another is where a second search ended, by other random numbers.
+type Another struct {
+	Made  bool
+	Apart float64 // from the first, in log-likelihood; 0 at the same optimum
+}
+
 // mostUnseen is the chance of an optimum that no start has seen with which an optimum passes that is looked at with
 // care.
 const mostUnseen = 0.05
@@ -136,12 +144,17 @@ func (c Care) Conclusive() bool {
 	return c.Starts >= StartsWanted && c.Met >= AgreeingStarts && c.Unseen <= mostUnseen
 }
 
+// cause says why care is taken.
+func (c Care) cause() string {
+	if c.Spares > 0 {
+		return "the data hardly ask for " + plural(c.Spares, "expert")
+	}
+	return "a test of the model fails"
+}
+
 // why says what is missing.
 func (c Care) why() string {
-	cause := "a test of the model fails"
-	if c.Spares > 0 {
-		cause = "the data hardly ask for " + plural(c.Spares, "expert")
-	}
+	cause := c.cause()
 	if c.Starts > 0 && c.Met >= AgreeingStarts {
 		return fmt.Sprintf("%s, and %s on all rows were too few: another would see an optimum that none has seen "+
 			"with probability %.2g", cause, plural(c.Starts, "start"), c.Unseen)
@@ -222,6 +235,15 @@ func Judge(tests []Test, e Evidence) *Certificate {
 	c.judgeOptimum(against, robust >= Doubt, e)
 	if c.Optimum == Pass && e.Care.Taken && !e.Care.Conclusive() {
 		c.Optimum, c.Reason, c.More = NotJudged, e.Care.why(), true
+	}
+	switch {
+	case c.Optimum != Pass || !e.Another.Made:
+	case e.Another.Apart > 0:
+		c.Optimum, c.More = NotJudged, true
+		c.Reason = fmt.Sprintf("%s, and two searches ended %.3g apart; better ones may exist", e.Care.cause(),
+			e.Another.Apart)
+	default:
+		c.Reason += "; a second search ended there too"
 	}
 	return c
 }

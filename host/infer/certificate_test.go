@@ -54,6 +54,8 @@ func TestJudge(t *testing.T) {
 		{"all pass, a spare expert that meets what a survey does not", tests(0.1, 0.02), Evidence{Starts: 60, Kinds: 2, Agreeing: 3, Survey: true, Met: 1, Flat: true, Care: care(48, 5, 0.02)}, Pass, Pass, ""},
 		{"all fail, three agree, two of a survey's", tests(1e-9, 1e-9), Evidence{Starts: 404, Kinds: 6, Agreeing: 3, Survey: true, Met: 2}, NotJudged, Suspect, noiseCause},
 		{"all fail, three of a survey's agree", tests(1e-9, 1e-9), Evidence{Starts: 404, Kinds: 6, Agreeing: 3, Survey: true, Met: 3}, Pass, Suspect, noiseCause},
+		{"all pass, a spare expert, another search", tests(0.1, 0.02), Evidence{Starts: 4, Kinds: 2, Agreeing: 3, Care: care(StartsWanted, 3, 0.05), Another: Another{Made: true}}, Pass, Pass, ""},
+		{"all pass, a spare expert, another search apart", tests(0.1, 0.02), Evidence{Starts: 4, Kinds: 2, Agreeing: 3, Care: care(StartsWanted, 3, 0.05), Another: Another{Made: true, Apart: 0.6}}, NotJudged, Pass, ""},
 		{"all fail, two met it with care", tests(1e-9, 1e-9), Evidence{Starts: 32, Kinds: 1, Agreeing: 3, Care: care(400, 2, 0.01)}, NotJudged, Suspect, noiseCause},
 		{"all fail, none agree, met with care", tests(1e-9, 1e-9), Evidence{Starts: 32, Kinds: 1, Agreeing: 2, Care: care(400, 9, 0.01)}, Suspect, Suspect, noiseCause},
 	} {

@@ -2,12 +2,14 @@ package search
 
 import (
 	"context"
+	"math"
 
 	"github.com/gatedlearning/moe/host/infer"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/moment"
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/internal/stream"
 )
 
 // DefaultStarts is the budget of starts of a search.
@@ -36,14 +38,34 @@ type Found struct {
 	Begun       *Begun             // nil where the best came of no neighbour
 	Notes       []string           // for the user
 
-	late     bool // the survey, if there is one, was made where agreement was no evidence
+	late     bool         // the survey, if there is one, was made where agreement was no evidence
+	spare    *Spare       // of the best; nil where no expert was placed anew
+	others   []*Candidate // that were found otherwise
+	another  infer.Another
 	untested bool // see [Settings.Untested]
 	tests    tests
 }
 
 // Auto looks for the highest joint likelihood from the moment estimate and
-// starts of other kinds, until the certificate of what it found asks for no more.
+// starts of other kinds, until the certificate of what it found asks for no more. Where an optimum would pass
+// though the data hardly ask for an expert, another search has to end there too.
 func Auto(ctx context.Context, p *problem.Problem, e *moment.Evidence, s Settings) (*Found, error) {
+	out, err := auto(ctx, p, e, s)
+	if err != nil {
+		return nil, err
+	}
+	if out.spare != nil && out.spare.Experts > 0 && out.Certificate != nil && out.Certificate.Optimum == infer.Pass {
+		if out, err = out.repeated(ctx, p, e, s); err != nil {
+			return nil, err
+		}
+	}
+	out.join(SameOptimum(p.N()))
+	out.Survey = out.Survey.of(out.Best, p.N())
+	return out, nil
+}
+
+// auto is one search.
+func auto(ctx context.Context, p *problem.Problem, e *moment.Evidence, s Settings) (*Found, error) {
 	estimate, obstacle, err := moment.EstimateParams(ctx, p.Plain(), e, s.Mu)
 	if err != nil {
 		return nil, err
@@ -97,14 +119,43 @@ func Auto(ctx context.Context, p *problem.Problem, e *moment.Evidence, s Setting
 			return nil, err
 		}
 	}
-	out.join(t.Others, SameOptimum(p.N()))
-	out.Survey = out.Survey.of(out.Best, p.N())
+	out.others = t.Others
 	return out, nil
+}
+
+// repeated is a search, or a second one by random numbers of its own where that ends higher, judged by both.
+func (f *Found) repeated(ctx context.Context, p *problem.Problem, e *moment.Evidence, s Settings) (*Found, error) {
+	of := *p
+	of.Seed = stream.New(p.Seed, stream.Repetition, 0).Uint64()
+	s.Own, s.From, s.Resume, s.Checkpoint = nil, nil, State{}, nil
+	second, err := auto(ctx, &of, e, s)
+	if err != nil {
+		return nil, err
+	}
+	out, other := f, second
+	apart := (f.Best.Run.Value - second.Best.Run.Value) * p.Weights.Total
+	if second.Best.Beats(f.Best, p.N()) {
+		out, other = second, f
+		out.tests = tests{} // which were made by other random numbers
+		out.Best.Gains = withGain(out.Best.Gains, "another search", apart)
+	}
+	out.another = infer.Another{Made: true}
+	if math.Abs(apart) > sameOptimum {
+		out.another.Apart = math.Abs(apart)
+	}
+	out.others = append(out.others, other.Best)
+	var none string
+	out.Certificate, none, err = Certify(ctx, p, out.Best, out.All, out.seen())
+	if none != "" {
+		out.Notes = append(out.Notes, none)
+	}
+	return out, err
 }
 
 // seen is what the search has seen beside its candidates.
 func (f *Found) seen() Seen {
-	return Seen{Survey: f.Survey, Late: f.late, Untested: f.untested, tests: &f.tests}
+	return Seen{Survey: f.Survey, Spare: f.spare, Another: f.another, Late: f.late, Untested: f.untested,
+		tests: &f.tests}
 }
 
 // unmet is how many starts are made where the optimum would pass and so few have met it that they say nothing, and no
@@ -186,11 +237,11 @@ func (f *Found) takeCare(ctx context.Context, p *problem.Problem, e *moment.Evid
 		f.turnTo(&placed, "spare experts", p)
 		t.Others = append(t.Others, &placed)
 	}
-	if !seen.Late && seen.Spare == nil {
+	if f.spare = seen.Spare; !seen.Late && seen.Spare == nil {
 		return nil
 	}
 	var none string
-	f.Certificate, none, err = Certify(ctx, p, f.Best, f.All, seen)
+	f.Certificate, none, err = Certify(ctx, p, f.Best, f.All, f.seen())
 	if none != "" {
 		f.Notes = append(f.Notes, none)
 	}
@@ -200,6 +251,7 @@ func (f *Found) takeCare(ctx context.Context, p *problem.Problem, e *moment.Evid
 // turnTo takes c for the best, to which a step has led; the starts that have met the one before have met another
 // optimum, if it is one.
 func (f *Found) turnTo(c *Candidate, step string, p *problem.Problem) {
+	f.spare = nil
 	c.Gains = withGain(f.Best.Gains, step, (f.Best.Run.Value-c.Run.Value)*p.Weights.Total)
 	if c.Run.Value < f.Best.Run.Value-SameOptimum(p.N()) {
 		for _, o := range f.All {
@@ -210,12 +262,12 @@ func (f *Found) turnTo(c *Candidate, step string, p *problem.Problem) {
 }
 
 // join adds what was found otherwise to the candidates, and says which of it is the best optimum.
-func (f *Found) join(others []*Candidate, tolerance float64) {
+func (f *Found) join(tolerance float64) {
 	best := f.Best.Run.Value
-	for _, c := range others {
+	for _, c := range f.others {
 		c.Agrees = !c.Degenerate && c.Run.Status == optim.Converged && c.Run.Value <= best+tolerance
 	}
-	f.All = append(f.All, others...)
+	f.All = append(f.All, f.others...)
 }
 
 // NewTask is the search: which starts, on which rows. The user's own and the

@@ -2,7 +2,9 @@ package search
 
 import (
 	"cmp"
+	"context"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -42,8 +44,8 @@ func TestJoin(t *testing.T) {
 		"held by a ridge":   {-2, candidates{agreed(-1.75), agreed(-1.5)}, candidates{ended(-2, optim.Converged, false)}, "[true true true]"},
 		"nothing otherwise": {-2, candidates{agreed(-1.5), agreed(-1.5)}, nil, "[true true]"},
 	} {
-		f := &Found{Best: ended(c.best, optim.Converged, false), All: c.all}
-		f.join(c.others, within)
+		f := &Found{Best: ended(c.best, optim.Converged, false), All: c.all, others: c.others}
+		f.join(within)
 		var got []bool
 		for _, c := range f.All {
 			got = append(got, c.Agrees)
@@ -169,6 +171,68 @@ func TestAutoNotes(t *testing.T) {
 		noted := slices.ContainsFunc(found.Notes, func(s string) bool { return strings.HasPrefix(s, "the inputs are not N(0, I)") })
 		if noted != odd || slices.Contains(found.Notes, "") {
 			t.Errorf("odd inputs %v: notes %q", odd, found.Notes)
+		}
+	}
+}
+
+// TestRepeated: what would pass though the data hardly ask for an expert is held against a second search by other random
+// numbers. Where that ends apart the higher is taken, and none passes; else nothing but the reason changes.
+func TestRepeated(t *testing.T) {
+	p, _ := drawn(t, identity.Family, 2, 3, 600, 0.1, 2, problem.Request{})
+	const lower = 1.5
+	for name, c := range map[string]struct {
+		first, second float64 // below the optimum
+		spares        int
+		optimum       string
+		reason        string
+		gains         float64 // of the second search
+	}{
+		"no spare expert":    {0, lower, 0, infer.Pass, "found nothing better", 0},
+		"the same optimum":   {0, 0, 1, infer.Pass, "; a second search ended there too", 0},
+		"a second lower":     {0, lower, 1, infer.NotJudged, "ask for 1 expert, and two searches ended 1.5 apart;", 0},
+		"a second higher":    {lower, 0, 1, infer.NotJudged, "ask for 1 expert, and two searches ended 1.5 apart;", lower},
+		"hardly another one": {0, 0.4, 1, infer.Pass, "; a second search ended there too", 0},
+	} {
+		searches := map[uint64]bool{}
+		steps := coreSteps()
+		steps.Last = []Step{inPlace("lower", nil, func(_ context.Context, t *Task, best *Candidate, when Occasion) error {
+			by := c.second
+			if t.Problem.Seed == p.Seed {
+				by = c.first
+			}
+			if searches[t.Problem.Seed] = true; when == atRefinement {
+				by = 0
+			}
+			best.Run.Value += by / t.Problem.Weights.Total
+			return nil
+		})}
+		steps.Places.Missed = func(context.Context, *problem.Problem, *model.Params) (m Missed, err error) {
+			m.Spare = make([]int, c.spares)
+			return m, nil
+		}
+		steps.Places.Place = func(_ context.Context, _ *Task, _ *Candidate, m Missed, _ bool, _ int) (*Spare, error) {
+			return &Spare{Experts: len(m.Spare), Starts: 48, Optima: 1, Met: 24}, nil
+		}
+		saved := 0
+		found, err := Auto(t.Context(), p, measure(t, p), Settings{Starts: 12, Steps: steps,
+			Follow: Follow{Checkpoint: func(State) { saved++ }}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := min(1, c.spares) + 1; len(searches) != want || saved == 0 {
+			t.Errorf("%s: %d searches, want %d; %d checkpoints", name, len(searches), want, saved)
+		}
+		if got := found.Certificate; got.Optimum != c.optimum || !strings.Contains(got.Reason, c.reason) {
+			t.Errorf("%s: %s, %q", name, got.Optimum, got.Reason)
+		}
+		gained := 0.0
+		for _, g := range found.Best.Gains {
+			if g.Step == "another search" {
+				gained = g.LogLikelihood
+			}
+		}
+		if math.Abs(gained-c.gains) > 1e-6 {
+			t.Errorf("%s: gains %v", name, found.Best.Gains)
 		}
 	}
 }

@@ -28,6 +28,8 @@ func wanted(c *infer.Certificate) int {
 type Seen struct {
 	Survey *Survey // of a small table
 	Spare  *Spare  // of the places of experts that hardly count
+	// Another search is what the best was held against.
+	Another infer.Another
 	// Late says that agreement was no evidence, and that a survey was made for that reason, if it could be.
 	Late bool
 	// Untested says that nobody asks whether the model describes the rows: agreement alone is evidence.
@@ -219,7 +221,7 @@ func HiddenBy(far *problem.Outlier, q *model.Params) string {
 // evidenceOf is what these starts, and those of a survey, are evidence of for best.
 func evidenceOf(p *problem.Problem, best *Candidate, all []*Candidate, seen Seen) infer.Evidence {
 	s := seen.Survey
-	e := infer.Evidence{Flat: p.OneGate()}
+	e := infer.Evidence{Flat: p.OneGate(), Another: seen.Another}
 	kinds := map[string]bool{}
 	for _, c := range all {
 		if c.Agrees {

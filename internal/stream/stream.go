@@ -46,6 +46,7 @@ const (
 	Narrower
 	Halves
 	Inputs
+	Repetition
 )
 
 // Entry is a row of the table.
@@ -96,6 +97,7 @@ func Table() []Entry {
 		{Narrower, "Narrower", "the seed of a search under the density of which the family's is a wider one", "0"},
 		{Halves, "Halves", "which half of a bound for the number of experts a row is in", "the deal"},
 		{Inputs, "Inputs", "where EM for the law of the features begins", "twice the components, and the start"},
+		{Repetition, "Repetition", "the seed of a second search, against which the first is held", "0"},
 	}
 }
 
