@@ -151,8 +151,13 @@ var imports = map[string][]string{
 	"host/search/searchtest": {"sdk", "host/dataset", "host/loss", "host/model", "host/moment", "host/optim", "host/problem", "host/sample", "host/search/climb", "plugins/identity", gonum},
 
 	"host/descent": {"host/model", "host/optim", "host/metric", "host/loss", "host/loss/minibatch", "host/problem", "host/moment", "host/search", "host/search/climb", "internal/stream", gonum},
+
+	// What a fit has found is told.
+	"host/result/remedy": {"host/model", "host/mixture", "host/loss", "host/infer", "host/infer/specification", "host/problem", "host/fitted", "host/search/climb"},
+	"host/result/warn":   {"host/model", "host/loss", "host/infer", "host/explore", "host/problem", "host/fitted", "host/predict", "host/search/vacancy"},
+
 	"host": {"sdk", "internal/claims", "internal/envelope", "internal/numeric", "host/explore", "host/model", "host/optim", "host/metric", "host/dataset", "host/loss", "host/infer", "host/infer/gain", "host/infer/specification",
-		"host/problem", "host/mixture", "host/moment", "host/search", "host/search/climb", "host/search/penalty", "host/search/separation", "host/search/steps", "host/search/vacancy", "host/descent", "host/fitted", "host/predict", "host/recheck", "host/shard", "host/shard/newton", "host/terms", "internal/stream", gonum},
+		"host/problem", "host/mixture", "host/moment", "host/search", "host/search/climb", "host/search/penalty", "host/search/separation", "host/search/steps", "host/search/vacancy", "host/descent", "host/fitted", "host/predict", "host/recheck", "host/result/remedy", "host/result/warn", "host/shard", "host/shard/newton", "host/terms", "internal/stream", gonum},
 	"host/network": {"sdk", "sdk/gauss", "solver/properties", "internal/numeric", "host/model", "host/optim", "host/tensor", "host/metric", "host/dataset", "host/infer", "host/infer/specification", "host/problem", "host/recheck", "internal/stream", gonum},
 	"host/diverse": {"sdk/gauss", "host/model", "host/optim", "host/network", "internal/stream", gonum},
 	"host/catalog": {"sdk", "expression", "table", "internal/claims", "internal/pluginproc", "internal/sandbox", "internal/spotcheck", "internal/suggest", "internal/wasm", "internal/wire", "internal/atomicfile",

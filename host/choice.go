@@ -136,3 +136,25 @@ func (r rung) bicc() float64 {
 
 // aic3c is AIC with a penalty of 3 a parameter (Bozdogan 1994), corrected likewise.
 func (r rung) aic3c() float64 { return 3*r.few*float64(r.parameters) - 2*r.candidate.LogLikelihood }
+
+// warnOfEdge warns of a choice of k at an end of the range that was fitted.
+func warnOfEdge(m *fitted.Model, from, to int) {
+	best, more := "has the least BIC", "have less BIC"
+	switch Choice(m.Fit.ChosenBy) {
+	case ByBICc:
+		best, more = "has the least BIC corrected for few rows", "have less"
+	case ByICL:
+		best, more = "has the least ICL", "have less ICL"
+	case ByHeldOut:
+		best, more = "is chosen by crossvalidation", "be better"
+	case BySet:
+		best, more = "is the least that the data leave", "be enough"
+	}
+	switch {
+	case from == to:
+	case m.K == to:
+		m.Fit.Warn(fitted.WarnLargerK, "k = %d, the largest that was fitted, %s: a larger k may %s", m.K, best, more)
+	case m.K == from && from > 1:
+		m.Fit.Warn(fitted.WarnSmallerK, "k = %d, the smallest that was fitted, %s: a smaller k may %s", m.K, best, more)
+	}
+}

@@ -23,6 +23,7 @@ import (
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/moment"
 	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/host/result/remedy"
 	"github.com/gatedlearning/moe/internal/claims"
 	"github.com/gatedlearning/moe/sdk"
 )
@@ -73,8 +74,10 @@ func Fit(ctx context.Context, act sdk.Activation, src dataset.Source, cfg Config
 
 // finish adds to the model that is returned what is asked of it alone, and not of every one on the way to it.
 func finish(ctx context.Context, p *problem.Problem, m *fitted.Model, cfg Config) (*fitted.Model, error) {
-	if err := tryLaws(ctx, p, m, cfg); err != nil {
-		return nil, err
+	if Takes(cfg.Method, OptFamily) && !cfg.Arrangements {
+		if err := remedy.Try(ctx, p, m); err != nil {
+			return nil, err
+		}
 	}
 	if err := penalise(ctx, p, m, cfg); err != nil {
 		return nil, err

@@ -137,3 +137,11 @@ func (s *series) standing() model.Hierarchy {
 	s.asked.chosen.Selection = all
 	return h
 }
+
+// warnOfMost warns of a tree that could not grow any further.
+func warnOfMost(m *fitted.Model, most int) {
+	if m.K == most {
+		m.Fit.Warn(fitted.WarnLargerK,
+			"the tree has %d leaves, as many as it may have (--max-leaves): a larger one may have less BIC", most)
+	}
+}

@@ -18,6 +18,7 @@ import (
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/predict"
 	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/host/result/warn"
 	"github.com/gatedlearning/moe/host/search"
 )
 
@@ -127,19 +128,8 @@ func write(ctx context.Context, p *problem.Problem, e *moment.Evidence, out *out
 	}
 	m.Advise(out.certificate)
 	adviseStarts(m.Fit.Certificate, out.certificate, cfg.Method)
-	if err := warnOfTooMany(ctx, m, p, out, order); err != nil {
-		return nil, err
-	}
-	if err := warnOfGate(ctx, m, l, best.Params.Relabel(order)); err != nil {
-		return nil, err
-	}
-	if err := warnOfRange(ctx, m, p); err != nil {
-		return nil, err
-	}
-	if p.Collinear != "" {
-		m.Fit.Warn(fitted.WarnCollinear, "%s", p.Collinear)
-	}
-	if err := warnOfTarget(m, p); err != nil {
+	maximum := out.joint && !best.Degenerate
+	if err := warn.Add(ctx, m, p, l, best.Params.Relabel(order), maximum); err != nil {
 		return nil, err
 	}
 	if cfg.beside {

@@ -20,7 +20,7 @@ export WINEPREFIX=$work/prefix WINEDEBUG=-all WINEARCH=win64 WINEDLLOVERRIDES='m
 default='sdk sdk/gauss solver solver/properties expression host/dataset host/descent host/diverse host/figures host/fitted
 	host/gru host/infer host/infer/gain host/infer/specification host/loss host/loss/minibatch host/metric host/mixture host/model host/moment
 	host/network host/optim host/predict host/problem host/recheck host/report host/report/diagnosis host/report/numeral
-	host/report/page host/report/verdict host/sample host/search host/search/climb host/search/narrower host/search/rare
+	host/report/page host/report/verdict host/result/warn host/sample host/search host/search/climb host/search/narrower host/search/rare
 	host/search/splitmerge host/search/survey host/search/tree host/shard host/shard/newton host/spec host/sweep host/tensor host/terms internal/claims internal/conform internal/kernel
 	internal/memory internal/numeric internal/pluginproc internal/spotcheck internal/stream internal/strictjson internal/wasm
 	plugins/exp plugins/leakyrelu plugins/relu plugins/sigmoid plugins/tanh'

@@ -1,4 +1,6 @@
-package host
+// Package warn says what is doubtful of a fit: experts of which there may be too many, a gate that rests on a few rows,
+// and a target that the activation does not reach or that normal noise cannot have.
+package warn
 
 import (
 	"cmp"
@@ -26,14 +28,31 @@ const (
 	sameNoise   = 1.5
 )
 
-// warnOfTooMany warns of experts that suggest a k too large: one of few rows, two that are nearly the same, or one for
+// Add adds to m, the model of a fit to p, what is doubtful of it: q are its parameters in the units of the fit with the
+// model's order of experts, l the likelihood of all of them, and maximum says whether q is a maximum of it.
+func Add(ctx context.Context, m *fitted.Model, p *problem.Problem, l *loss.Likelihood, q *model.Params,
+	maximum bool) error {
+	if maximum && m.K > 1 {
+		if err := tooMany(ctx, m, p, q); err != nil {
+			return err
+		}
+	}
+	if err := ofGate(ctx, m, l, q); err != nil {
+		return err
+	}
+	if err := ofRange(ctx, m, p); err != nil {
+		return err
+	}
+	if p.Collinear != "" {
+		m.Fit.Warn(fitted.WarnCollinear, "%s", p.Collinear)
+	}
+	return ofTarget(m, p)
+}
+
+// tooMany warns of experts that suggest a k too large: one of few rows, two that are nearly the same, or one for
 // which the data hardly ask and that BIC prefers to be one with another. It takes the standard errors from those that
 // may be one.
-func warnOfTooMany(ctx context.Context, m *fitted.Model, p *problem.Problem, out *outcome, order []int) error {
-	if m.K == 1 || !out.joint || out.best.Degenerate {
-		return nil
-	}
-	q := out.best.Params.Relabel(order)
+func tooMany(ctx context.Context, m *fitted.Model, p *problem.Problem, q *model.Params) error {
 	columns, _ := p.Shape.Estimated().Columns(q)
 	pairs, err := infer.Distances(ctx, p.Given, p.G, q, p.Threads)
 	if err != nil {
@@ -72,11 +91,11 @@ func warnOfTooMany(ctx context.Context, m *fitted.Model, p *problem.Problem, out
 				pair.J+1, pair.Distance, over, twins, one)
 		}
 	}
-	return warnOfDoubtful(ctx, m, p, q, pairs)
+	return ofDoubtful(ctx, m, p, q, pairs)
 }
 
-// warnOfDoubtful warns of experts of which BIC prefers two as one, the best first, each in one offer at most.
-func warnOfDoubtful(ctx context.Context, m *fitted.Model, p *problem.Problem, q *model.Params,
+// ofDoubtful warns of experts of which BIC prefers two as one, the best first, each in one offer at most.
+func ofDoubtful(ctx context.Context, m *fitted.Model, p *problem.Problem, q *model.Params,
 	pairs []infer.Pair) error {
 	offered := func(d vacancy.Doubt) bool {
 		return slices.ContainsFunc(m.Fit.Merges, func(o fitted.Merge) bool {
@@ -220,9 +239,9 @@ const (
 	leastOfBlind = 0.05
 )
 
-// warnOfGate warns of one gate, of parameters q, that has a finite optimum and hardly a row in doubt between two groups
+// ofGate warns of one gate, of parameters q, that has a finite optimum and hardly a row in doubt between two groups
 // of experts: its coefficients are large, and rest on these rows.
-func warnOfGate(ctx context.Context, m *fitted.Model, l *loss.Likelihood, q *model.Params) error {
+func ofGate(ctx context.Context, m *fitted.Model, l *loss.Likelihood, q *model.Params) error {
 	if names := m.Fit.Endless; len(names) > 0 {
 		const most = 6
 		move, infinite, more := "move", "they are", ""
@@ -291,9 +310,9 @@ func twinLeaves(p *model.Params, i, j int) bool {
 		func(g model.GateNode) bool { return leafOf(g, i) && leafOf(g, j) })
 }
 
-// warnOfTarget warns of a target of two classes, of few values, and of many rows at one value: experts may sit on
+// ofTarget warns of a target of two classes, of few values, and of many rows at one value: experts may sit on
 // these.
-func warnOfTarget(m *fitted.Model, p *problem.Problem) error {
+func ofTarget(m *fitted.Model, p *problem.Problem) error {
 	if p.Link != nil || m.K == 1 {
 		return nil
 	}
@@ -318,10 +337,10 @@ func warnOfTarget(m *fitted.Model, p *problem.Problem) error {
 	return nil
 }
 
-// warnOfRange warns where g does not reach much of the target: where more than a twentieth
+// ofRange warns where g does not reach much of the target: where more than a twentieth
 // of the rows lie outside its range, and what they leave is no noise about the fitted
 // means, since its mean is not 0, or rises with them.
-func warnOfRange(ctx context.Context, m *fitted.Model, p *problem.Problem) error {
+func ofRange(ctx context.Context, m *fitted.Model, p *problem.Problem) error {
 	if p.Shape.Output != nil || p.Leaves != nil || p.Link != nil {
 		return nil
 	}
@@ -393,34 +412,4 @@ func (r residuals) offScale(bounded bool) bool {
 	spread := math.Sqrt(max(0, r.means/r.n-mean*mean))
 	slope := (r.both/r.n - mean*left) / (spread * spread)
 	return bounded && slope > max(steeper, errors*sd/(spread*math.Sqrt(r.n)))
-}
-
-// warnOfMost warns of a tree that could not grow any further.
-func warnOfMost(m *fitted.Model, most int) {
-	if m.K == most {
-		m.Fit.Warn(fitted.WarnLargerK,
-			"the tree has %d leaves, as many as it may have (--max-leaves): a larger one may have less BIC", most)
-	}
-}
-
-// warnOfEdge warns of a choice of k at an end of the range that was fitted.
-func warnOfEdge(m *fitted.Model, from, to int) {
-	best, more := "has the least BIC", "have less BIC"
-	switch Choice(m.Fit.ChosenBy) {
-	case ByBICc:
-		best, more = "has the least BIC corrected for few rows", "have less"
-	case ByICL:
-		best, more = "has the least ICL", "have less ICL"
-	case ByHeldOut:
-		best, more = "is chosen by crossvalidation", "be better"
-	case BySet:
-		best, more = "is the least that the data leave", "be enough"
-	}
-	switch {
-	case from == to:
-	case m.K == to:
-		m.Fit.Warn(fitted.WarnLargerK, "k = %d, the largest that was fitted, %s: a larger k may %s", m.K, best, more)
-	case m.K == from && from > 1:
-		m.Fit.Warn(fitted.WarnSmallerK, "k = %d, the smallest that was fitted, %s: a smaller k may %s", m.K, best, more)
-	}
 }

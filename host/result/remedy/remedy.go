@@ -1,4 +1,6 @@
-package host
+// Package remedy tries whether what a certificate's tests see is another law of the target than was fitted: a wider
+// density, or counts of which some are always 0.
+package remedy
 
 import (
 	"cmp"
@@ -34,13 +36,13 @@ type remedy struct {
 	judges     func(test string) bool // whether a test does
 }
 
-// tryLaws tries whether what the tests of m see is the law of the target: the wider density ([mixture.Wider]), where
-// that of the residuals fails by most, and of counts a zero expert. A mixture of as many experts under the other law,
-// tried to from m's parameters, that is better by BIC and passes its tests, or has at most [mostLeft] of what they
-// had, stands first among what is suggested, and is what to try; of several the one of the least BIC.
-func tryLaws(ctx context.Context, p *problem.Problem, m *fitted.Model, cfg Config) error {
+// Try tries whether what the tests of m, a fit to p, see is the law of the target: the wider density ([mixture.Wider]),
+// where that of the residuals fails by most, and of counts a zero expert. A mixture of as many experts under the other
+// law, climbed to from m's parameters, that is better by BIC and passes its tests, or has at most [mostLeft] of what
+// they had, stands first among what is suggested, and is what to try; of several the one of the least BIC.
+func Try(ctx context.Context, p *problem.Problem, m *fitted.Model) error {
 	c, law := m.Fit.Certificate, p.Shape.Density()
-	all := remedies(p, m, cfg)
+	all := remedies(p, m)
 	if len(all) == 0 {
 		return nil
 	}
@@ -82,8 +84,8 @@ func (r remedy) suggest(c *fitted.Certificate, law mixture.Density) {
 }
 
 // remedies are those that a suspect model may be tried under.
-func remedies(p *problem.Problem, m *fitted.Model, cfg Config) (out []remedy) {
-	if !widens(p, cfg) {
+func remedies(p *problem.Problem, m *fitted.Model) (out []remedy) {
+	if !widens(p) {
 		return nil
 	}
 	law, narrow := p.Shape.Density(), p.Units.Into(m.Params())
@@ -152,9 +154,9 @@ func (r tried) passes(ctx context.Context, p *problem.Problem, rows model.Rows) 
 }
 
 // widens says whether the fit could have been one of another density.
-func widens(p *problem.Problem, cfg Config) bool {
-	return Takes(cfg.Method, OptFamily) && p.Shape.Sigma == 0 && p.Shape.Output == nil && p.Shape.Tree.Depth() <= 1 &&
-		p.Leaves == nil && p.Schema.Scale == "" && !cfg.Arrangements
+func widens(p *problem.Problem) bool {
+	return p.Shape.Sigma == 0 && p.Shape.Output == nil && p.Shape.Tree.Depth() <= 1 && p.Leaves == nil &&
+		p.Schema.Scale == ""
 }
 
 // worstOfSpread is how far the worst test is above its mean under the model, if it fails and is of the spread of the
