@@ -11,6 +11,7 @@ import (
 
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/metric"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/plugins/identity"
 )
@@ -136,7 +137,7 @@ func (c arranged) fromTruth(t *testing.T) {
 		if m.StandardErrors == nil {
 			continue
 		}
-		for i, j := range nearest(m.Params(), truth) {
+		for i, j := range metric.Nearest(m.Params(), truth) {
 			for f, a := range m.Regressors[i] {
 				held.count(a, m.StandardErrors.Regressors[i][f], truth.Regressor(j)[f])
 			}
@@ -147,7 +148,7 @@ func (c arranged) fromTruth(t *testing.T) {
 
 // countOver counts the intervals of a fit's regressors given its arrangement, and over all.
 func countOver(given, over *intervals, m *fitted.Model, truth *model.Params) {
-	for i, j := range nearest(m.Params(), truth) { // metric.EregOf does not tell lengths and signs apart
+	for i, j := range metric.Nearest(m.Params(), truth) { // metric.EregOf does not tell lengths and signs apart
 		for f, a := range m.Regressors[i] {
 			want := truth.Regressor(j)[f]
 			if m.StandardErrors != nil {

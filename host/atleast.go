@@ -18,6 +18,7 @@ import (
 	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/host/result"
 	"github.com/gatedlearning/moe/host/search"
 	"github.com/gatedlearning/moe/host/search/vacancy"
 	"github.com/gatedlearning/moe/internal/numeric"
@@ -142,7 +143,7 @@ func (r *rise) fit(ctx context.Context, k int) (*fitted.Model, error) {
 			return nil, err
 		}
 		c, m := r.asked.chosen.at(k - 1)
-		if err := penalise(ctx, p, m, r.cfg); err != nil {
+		if err := result.Penalise(ctx, p, m, r.cfg.written()); err != nil {
 			return nil, err
 		}
 		r.fits = append(r.fits, rungOf(p, c, m))

@@ -5,6 +5,7 @@ import (
 
 	"github.com/gatedlearning/moe/host/moment"
 	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/host/result"
 	"github.com/gatedlearning/moe/host/search"
 	"github.com/gatedlearning/moe/host/search/steps"
 )
@@ -35,7 +36,7 @@ func (Auto) order() int { return 4 }
 
 func (m Auto) starts() int { return startsOr(m.Starts, search.DefaultStarts) }
 
-func (m Auto) fit(ctx context.Context, p *problem.Problem, e *moment.Evidence, c run) (*outcome, error) {
+func (m Auto) fit(ctx context.Context, p *problem.Problem, e *moment.Evidence, c run) (*result.Outcome, error) {
 	c.show(StageMoments, 1, 2)
 	s := search.Settings{
 		Mu: m.Mu, Starts: m.starts(), Own: c.Start, Resume: c.resume, From: c.from, Steps: steps.All(),
@@ -53,9 +54,9 @@ func (m Auto) fit(ctx context.Context, p *problem.Problem, e *moment.Evidence, c
 	if err != nil {
 		return nil, err
 	}
-	return &outcome{
-		near: near, best: found.Best, all: found.All, estimate: found.Estimate, survey: found.Survey,
-		certificate: found.Certificate,
-		joint:       true, begun: found.Begun, notes: found.Notes,
+	return &result.Outcome{
+		Near: near, Best: found.Best, All: found.All, Estimate: found.Estimate, Survey: found.Survey,
+		Certificate: found.Certificate,
+		Joint:       true, Begun: found.Begun, Notes: found.Notes,
 	}, nil
 }

@@ -107,10 +107,10 @@ func (g groupDesign) try(t *testing.T, seed uint64) groupFit {
 		Group: g.group, Name: g.name, Seed: seed, LogLikelihood: m.Fit.LogLikelihood,
 		Starts: len(m.Fit.Starts), Converged: m.Fit.Converged, PValues: map[string]float64{},
 	}
-	if s := out.survey; s != nil {
+	if s := out.Survey; s != nil {
 		f.Survey = &survey{s.Starts, s.Moves, s.Optima, s.Singles, s.Met}
 	}
-	if c := out.certificate; c != nil {
+	if c := out.Certificate; c != nil {
 		f.Optimum, f.Model, f.PValue, f.Reason = c.Optimum, c.Model, c.PValue, c.Reason
 		for _, x := range c.Tests {
 			f.PValues[x.Name] = x.PValue

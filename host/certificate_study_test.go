@@ -22,6 +22,7 @@ import (
 	"github.com/gatedlearning/moe/host/moment"
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/host/result"
 	"github.com/gatedlearning/moe/host/sample"
 	"github.com/gatedlearning/moe/host/search"
 	"github.com/gatedlearning/moe/host/search/climb"
@@ -305,7 +306,7 @@ func (s studyDesign) try(t *testing.T, seed uint64, n *tally) {
 	}
 	src := s.draw(t, seed)
 	p, e, out, m := fitInSteps(t, act, src, cfg)
-	c := out.certificate
+	c := out.Certificate
 	n.fits++
 	n.starts += len(m.Fit.Starts)
 	if c.Optimum == infer.Suspect {
@@ -327,7 +328,7 @@ func (s studyDesign) try(t *testing.T, seed uint64, n *tally) {
 }
 
 // fitInSteps returns a fit by method auto with what each step gave.
-func fitInSteps(t testing.TB, act sdk.Activation, src dataset.Source, cfg Config) (*problem.Problem, *moment.Evidence, *outcome, *fitted.Model) {
+func fitInSteps(t testing.TB, act sdk.Activation, src dataset.Source, cfg Config) (*problem.Problem, *moment.Evidence, *result.Outcome, *fitted.Model) {
 	t.Helper()
 	cfg, p, err := load(t.Context(), act, src, cfg)
 	if err != nil {
@@ -341,7 +342,7 @@ func fitInSteps(t testing.TB, act sdk.Activation, src dataset.Source, cfg Config
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := write(t.Context(), p, e, out, cfg)
+	m, err := result.Model(t.Context(), p, e, out, cfg.written())
 	if err != nil {
 		t.Fatal(err)
 	}

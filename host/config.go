@@ -13,6 +13,7 @@ import (
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/moment"
 	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/host/result"
 	"github.com/gatedlearning/moe/host/terms"
 	"github.com/gatedlearning/moe/internal/claims"
 	"github.com/gatedlearning/moe/sdk"
@@ -411,6 +412,15 @@ func (c Config) room() dataset.Room {
 		return dataset.Room(math.MaxInt64)
 	}
 	return 0
+}
+
+// written is what of c the model says.
+func (c Config) written() result.Settings {
+	return result.Settings{
+		Method: c.Method.Name(), Starts: mostOf(c.Method), Seed: c.Seed, Design: c.Design, Tied: c.Tied, Truth: c.Truth,
+		Errors: c.Errors, Arrangements: c.Arrangements, Penalties: penalties(c), Beside: c.beside,
+		Unjudged: c.unjudged,
+	}
 }
 
 func (c Config) show(stage Stage, done, total int) {

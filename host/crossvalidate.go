@@ -12,6 +12,7 @@ import (
 	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/predict"
+	"github.com/gatedlearning/moe/host/result"
 	"github.com/gatedlearning/moe/host/search/penalty"
 	"github.com/gatedlearning/moe/internal/numeric"
 	"github.com/gatedlearning/moe/sdk"
@@ -214,7 +215,7 @@ func everyK(ctx context.Context, act sdk.Activation, rows memoryTable, from, to 
 		return nil, err
 	}
 	for k, f := range fits {
-		if err := penalise(ctx, s.p.With(k), f.model, s.cfg); err != nil {
+		if err := result.Penalise(ctx, s.p.With(k), f.model, s.cfg.written()); err != nil {
 			return nil, err
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/gatedlearning/moe/host/moment"
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/host/result"
 	"github.com/gatedlearning/moe/host/search"
 	"github.com/gatedlearning/moe/internal/stream"
 )
@@ -32,7 +33,7 @@ func (EM) order() int { return 0 }
 
 func (m EM) starts() int { return startsOr(m.Starts, 8) }
 
-func (m EM) fit(ctx context.Context, p *problem.Problem, e *moment.Evidence, c run) (*outcome, error) {
+func (m EM) fit(ctx context.Context, p *problem.Problem, e *moment.Evidence, c run) (*result.Outcome, error) {
 	all := randomStarts(c.Config, m.starts())
 	random := search.Random(p, e)
 	ended := starting(c.Config, len(all))
@@ -69,8 +70,8 @@ func (m EM) fit(ctx context.Context, p *problem.Problem, e *moment.Evidence, c r
 	if err != nil {
 		return nil, err
 	}
-	out := &outcome{best: all[0], all: all, certificate: certificate, joint: true}
-	out.note(note)
+	out := &result.Outcome{Best: all[0], All: all, Certificate: certificate, Joint: true}
+	out.Note(note)
 	return out, nil
 }
 

@@ -18,12 +18,17 @@ package host
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/moment"
 	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/host/recheck"
+	"github.com/gatedlearning/moe/host/result"
 	"github.com/gatedlearning/moe/host/result/remedy"
+	"github.com/gatedlearning/moe/host/search"
 	"github.com/gatedlearning/moe/internal/claims"
 	"github.com/gatedlearning/moe/sdk"
 )
@@ -79,16 +84,21 @@ func finish(ctx context.Context, p *problem.Problem, m *fitted.Model, cfg Config
 			return nil, err
 		}
 	}
-	if err := penalise(ctx, p, m, cfg); err != nil {
+	if err := result.Penalise(ctx, p, m, cfg.written()); err != nil {
 		return nil, err
 	}
-	if err := newRows(ctx, p, m, cfg); err != nil {
+	if err := result.NewRows(ctx, p, m, cfg.written()); err != nil {
 		return nil, err
+	}
+	if Choice(m.Fit.ChosenBy) != ByHeldOut { // by which several experts were chosen where rows are few
+		if err := result.FewRows(ctx, p, m, cfg.written(), alone(cfg)); err != nil {
+			return nil, err
+		}
 	}
 	if x := cfg.compared; x != nil && x.table != nil {
 		m.Fit.ChosenBy, m.Fit.Descriptions = string(ByHeldOut), x.table
 	}
-	return ofTarget(ctx, p, m)
+	return result.OfTarget(ctx, p, m)
 }
 
 // load reads the data of a configuration, which comes back complete.
@@ -148,7 +158,7 @@ func fit(ctx context.Context, p *problem.Problem, e *moment.Evidence, r run) (*f
 	if err != nil {
 		return nil, err
 	}
-	m, err := write(ctx, p, e, out, r.Config)
+	m, err := result.Model(ctx, p, e, out, r.written())
 	if err != nil {
 		return nil, err
 	}
@@ -158,4 +168,36 @@ func fit(ctx context.Context, p *problem.Problem, e *moment.Evidence, r run) (*f
 		}
 	}
 	return m, nil
+}
+
+// alone returns what fits one expert, of the problem that it is given, for a comparison.
+func alone(c Config) func(context.Context, *problem.Problem) (*fitted.Model, error) {
+	c = c.of(1)
+	c.Checkpoint, c.Resume, c.Progress = nil, nil, nil
+	return func(ctx context.Context, one *problem.Problem) (*fitted.Model, error) {
+		e, err := measure(ctx, one, c.want())
+		if err != nil {
+			return nil, err
+		}
+		return fit(ctx, one, e, run{Config: c})
+	}
+}
+
+// possible refuses a start of the user's under which the density of a row is 0 in float64: no
+// step leads from a log-likelihood of −Inf.
+func possible(ctx context.Context, p *problem.Problem, start *model.Params) error {
+	if start == nil || start.K != p.Shape.K || start.D != p.Shape.D {
+		return nil // of another k in a range, which stands aside
+	}
+	q, err := search.Own(p, start).Draw(ctx, nil)
+	if err != nil {
+		return err
+	}
+	row, err := recheck.Impossible(ctx, p.Rows, p.G, recheck.Under(q, problem.LawOf(q.Family)))
+	if err != nil || row == 0 {
+		return err
+	}
+	return &dataset.Error{File: p.Schema.Name,
+		Msg: fmt.Sprintf("row %d has a density of 0 at the start, whose logarithm is -Inf: its target is too far "+
+			"from every expert's mean for the start's sigma; begin nearer, or with a larger sigma", row)}
 }

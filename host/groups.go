@@ -33,29 +33,6 @@ func groupable(c Config) error {
 	return nil
 }
 
-// mostGroups is the most groups whose posteriors go into the model's file.
-const mostGroups = 100_000
-
-// groupsOf is how files state the groups of a fit at p, its experts in the model's order; nil where there are none.
-func groupsOf(ctx context.Context, p *problem.Problem, l *loss.Likelihood, at *model.Params) (*fitted.Groups, error) {
-	if !p.Grouped() {
-		return nil, nil
-	}
-	out := &fitted.Groups{Column: p.Schema.Roles[model.Groups], Count: len(p.Groups.IDs)}
-	if out.Count > mostGroups {
-		return out, nil
-	}
-	of, err := l.OfGroups(ctx, at)
-	if err != nil {
-		return nil, err
-	}
-	out.Posteriors = make(map[string][]float64, out.Count)
-	for g, id := range p.Groups.IDs {
-		out.Posteriors[id] = of.Posteriors[g*at.K : (g+1)*at.K : (g+1)*at.K]
-	}
-	return out, nil
-}
-
 // groupEntropy is that of the posteriors of the groups under m, −Σ_g w_g·Σ_i r_gi·log r_gi.
 func groupEntropy(ctx context.Context, p *problem.Problem, m *fitted.Model) (float64, error) {
 	at := p.Units.Into(m.Params())

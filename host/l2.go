@@ -6,6 +6,7 @@ import (
 	"github.com/gatedlearning/moe/host/descent"
 	"github.com/gatedlearning/moe/host/moment"
 	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/host/result"
 )
 
 // L2 descends the squared loss by mini-batches, as the papers' baseline does.
@@ -31,14 +32,14 @@ func (m L2) check() error { return firstError(checkStarts(m.Starts), m.settings(
 
 func (L2) order() int { return 0 }
 
-func (m L2) fit(ctx context.Context, p *problem.Problem, e *moment.Evidence, c run) (*outcome, error) {
+func (m L2) fit(ctx context.Context, p *problem.Problem, e *moment.Evidence, c run) (*result.Outcome, error) {
 	all := randomStarts(c.Config, startsOr(m.Starts, 8))
 	record, notes, err := m.settings().Fit(ctx, p, e, all, c.Start, c.shows(StageDescent))
 	if err != nil {
 		return nil, err
 	}
-	out := &outcome{best: all[0], all: all, descended: record}
-	out.note(notes...)
-	out.note(noCertificate(m))
+	out := &result.Outcome{Best: all[0], All: all, Descended: record}
+	out.Note(notes...)
+	out.Note(noCertificate(m))
 	return out, nil
 }

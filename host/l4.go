@@ -8,6 +8,7 @@ import (
 	"github.com/gatedlearning/moe/host/moment"
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/host/result"
 	"github.com/gatedlearning/moe/host/search"
 )
 
@@ -42,34 +43,34 @@ func (m L4) check() error { return firstError(checkPositive("radius", m.Radius),
 
 func (L4) order() int { return 4 }
 
-func (m L4) fit(ctx context.Context, p *problem.Problem, e *moment.Evidence, c run) (*outcome, error) {
+func (m L4) fit(ctx context.Context, p *problem.Problem, e *moment.Evidence, c run) (*result.Outcome, error) {
 	if why := e.Unidentified(p); why != "" {
 		return nil, refuse("L4 does not determine the regressors: %s; method auto falls back to the likelihood", why)
 	}
-	out := &outcome{radius: cmp.Or(m.Radius, defaultRadius)}
-	out.note(p.Inputs.Note())
+	out := &result.Outcome{Radius: cmp.Or(m.Radius, defaultRadius)}
+	out.Note(p.Inputs.Note())
 	d, err := m.settings().Fit(ctx, p, e, c.shows(StageDescent))
 	if err != nil {
 		return nil, err
 	}
-	out.note(d.Notes...)
-	out.descended, out.estimate = d.Record, d.Estimate
-	out.estimate.Sign(p, e)
-	out.note(out.estimate.Notes...)
+	out.Note(d.Notes...)
+	out.Descended, out.Estimate = d.Record, d.Estimate
+	out.Estimate.Sign(p, e)
+	out.Note(out.Estimate.Notes...)
 	candidate := &search.Candidate{Kind: search.KindRandom, Rows: p.N(), Agrees: true}
 	c.show(StageRefining, 0, 1)
 	var held string
-	if candidate.Params, candidate.Run, held, err = gate(ctx, p, p.Shape.Adopt(out.estimate.Params),
-		out.radius); err != nil {
+	if candidate.Params, candidate.Run, held, err = gate(ctx, p, p.Shape.Adopt(out.Estimate.Params),
+		out.Radius); err != nil {
 		return nil, err
 	}
-	out.note(held)
+	out.Note(held)
 	if candidate.Failed() {
 		return nil, search.NoneFinite(p)
 	}
 	if d.Status != optim.Converged {
 		candidate.Run.Status, candidate.Agrees = d.Status, false
 	}
-	out.note(noCertificate(m))
-	return out.alone(candidate), nil
+	out.Note(noCertificate(m))
+	return out.Alone(candidate), nil
 }

@@ -3,14 +3,11 @@ package host
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"math"
 
-	"github.com/gatedlearning/moe/host/descent"
-	"github.com/gatedlearning/moe/host/fitted"
-	"github.com/gatedlearning/moe/host/infer"
 	"github.com/gatedlearning/moe/host/moment"
 	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/host/result"
 	"github.com/gatedlearning/moe/host/search"
 )
 
@@ -27,7 +24,7 @@ type Method interface {
 	order() int
 	// fit fits the problem; what it takes of c is the start, the way to show
 	// progress, and checkpoints.
-	fit(ctx context.Context, p *problem.Problem, e *moment.Evidence, c run) (*outcome, error)
+	fit(ctx context.Context, p *problem.Problem, e *moment.Evidence, c run) (*result.Outcome, error)
 }
 
 // Methods lists the methods.
@@ -39,47 +36,6 @@ type run struct {
 	resume     search.State                         // zero for a new search
 	from       []search.Neighbour                   // fits of one expert less or more
 	checkpoint func(*problem.Problem, search.State) // nil for nobody
-}
-
-// outcome is what a method came to.
-type outcome struct {
-	best        *search.Candidate
-	all         []*search.Candidate // best first, the best among them
-	estimate    *moment.Estimate    // nil where the tensors cannot give one
-	descended   *descent.Record     // of methods l2 and l4
-	survey      *search.Survey      // nil where none was made
-	radius      float64             // of the gate, where the method descends it within one
-	certificate *infer.Certificate  // nil where there is none
-	near        []*search.Candidate // other optima near the best
-	joint       bool                // best is a maximum of the joint likelihood
-	begun       *search.Begun       // nil where the best came of no neighbour
-	notes       []string            // for the user
-}
-
-func (o *outcome) note(texts ...string) {
-	for _, text := range texts {
-		if text != "" {
-			o.notes = append(o.notes, text)
-		}
-	}
-}
-
-// upright returns the outcome with scales above 0 in the best, where a scale below 0 is
-// another name of the same mixture.
-func (o *outcome) upright(output *problem.Output) *outcome {
-	if output == nil || !output.Mirrored {
-		return o
-	}
-	best, out := *o.best, *o
-	best.Params = best.Params.Upright(output.Sum)
-	out.best = &best
-	return &out
-}
-
-// alone is the outcome of a method with a single candidate.
-func (o *outcome) alone(c *search.Candidate) *outcome {
-	o.best, o.all = c, []*search.Candidate{c}
-	return o
 }
 
 func firstError(errs ...error) error {
@@ -108,18 +64,12 @@ func checkPositive(name string, v float64) error {
 	return nil
 }
 
-// adviseStarts says in c, a certificate as files state it, how many starts are to be tried where more of
-// them may change the verdict on the optimum: 100, 1000 and so on, at least ten times as many as were allowed.
-func adviseStarts(c *fitted.Certificate, judged *infer.Certificate, m Method) {
-	starting, ok := m.(interface{ starts() int })
-	if c == nil || judged == nil || !judged.More || !ok {
-		return
+// mostOf is how many starts a method tries at most; 0 of one that has no such setting, or no certificate.
+func mostOf(m Method) int {
+	if starting, ok := m.(interface{ starts() int }); ok {
+		return starting.starts()
 	}
-	n := 100
-	for n < 10*starting.starts() {
-		n *= 10
-	}
-	c.OptimumTry = fmt.Sprintf("--starts %d", n)
+	return 0
 }
 
 // startsOr is the number of starts that were asked for, or the default.

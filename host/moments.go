@@ -9,6 +9,7 @@ import (
 	"github.com/gatedlearning/moe/host/moment"
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/host/result"
 	"github.com/gatedlearning/moe/host/search"
 	"github.com/gatedlearning/moe/host/search/climb"
 )
@@ -35,7 +36,7 @@ func (m Moments) check() error {
 
 func (Moments) order() int { return 4 }
 
-func (m Moments) fit(ctx context.Context, p *problem.Problem, e *moment.Evidence, c run) (*outcome, error) {
+func (m Moments) fit(ctx context.Context, p *problem.Problem, e *moment.Evidence, c run) (*result.Outcome, error) {
 	c.show(StageMoments, 1, 2)
 	estimate, obstacle, err := moment.EstimateParams(ctx, p, e, m.Mu)
 	if err != nil {
@@ -47,13 +48,13 @@ func (m Moments) fit(ctx context.Context, p *problem.Problem, e *moment.Evidence
 // fromTensors is the outcome of a method that estimates the regressors from moment
 // tensors and fits the gate to them.
 func fromTensors(ctx context.Context, p *problem.Problem, e *moment.Evidence, estimate *moment.Estimate, obstacle,
-	kind string, radius float64, m Method) (_ *outcome, err error) {
+	kind string, radius float64, m Method) (_ *result.Outcome, err error) {
 	if estimate == nil {
 		return nil, refuse("there is no moment estimate: %s; method auto falls back to the likelihood", obstacle)
 	}
-	out := &outcome{estimate: estimate}
-	out.note(estimate.Notes...)
-	out.note(e.InputsNote(p))
+	out := &result.Outcome{Estimate: estimate}
+	out.Note(estimate.Notes...)
+	out.Note(e.InputsNote(p))
 	candidate := &search.Candidate{Kind: kind, Rows: p.N(), Agrees: true}
 	q := p.Shape.Adopt(estimate.Params)
 	if e.Marginal != nil {
@@ -66,8 +67,8 @@ func fromTensors(ctx context.Context, p *problem.Problem, e *moment.Evidence, es
 	if candidate.Failed() {
 		return nil, search.NoneFinite(p)
 	}
-	out.note(held, noCertificate(m))
-	return out.alone(candidate), nil
+	out.Note(held, noCertificate(m))
+	return out.Alone(candidate), nil
 }
 
 // gate fits the gate to the regressors of q on all rows, with σ as given where it

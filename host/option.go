@@ -173,3 +173,11 @@ func admits(c Config, s dataset.Schema) error {
 	}
 	return nil
 }
+
+// ofItself refuses tables whose targets have a scale.
+func ofItself(what string, s dataset.Schema) error {
+	if s.Scale != "" {
+		return refuse("%s is fitted as it is in the table, not as %s", what, s.Scale.Title(s.Target))
+	}
+	return nil
+}

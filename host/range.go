@@ -13,6 +13,7 @@ import (
 	"github.com/gatedlearning/moe/host/moment"
 	"github.com/gatedlearning/moe/host/predict"
 	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/host/result"
 	"github.com/gatedlearning/moe/host/search"
 	"github.com/gatedlearning/moe/host/search/steps"
 	"github.com/gatedlearning/moe/host/search/vacancy"
@@ -229,7 +230,7 @@ func upAndDown(from, to int, fit func(k int, beside []int) error, beats func(k, 
 // few rows.
 func (s *series) neighbour(r rung) (search.Neighbour, bool) {
 	m := r.model
-	if m == nil || m.Fit.Status == shrunk {
+	if m == nil || m.Fit.Status == result.Shrunk {
 		return search.Neighbour{}, false
 	}
 	p := s.p.With(m.K)

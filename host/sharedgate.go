@@ -2,23 +2,17 @@ package host
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"sync"
 
-	"gonum.org/v1/gonum/mat"
-
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
-	"github.com/gatedlearning/moe/host/infer"
-	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/moment"
-	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/host/result"
 	"github.com/gatedlearning/moe/host/search"
 	"github.com/gatedlearning/moe/internal/claims"
 	"github.com/gatedlearning/moe/sdk"
@@ -72,7 +66,11 @@ func FitSharedGate(ctx context.Context, act sdk.Activation, targets []Target, no
 	if err != nil {
 		return nil, err
 	}
-	v, err := s.write(ctx, found)
+	var truths []*model.Params
+	for _, t := range targets {
+		truths = append(truths, t.Truth)
+	}
+	v, err := result.SharedGate(ctx, s.task, s.given, found, truths, s.written())
 	if err != nil {
 		return nil, err
 	}
@@ -246,50 +244,6 @@ func (s *sharedGate) joined(of func(Target) *model.Params, what string) (*model.
 	return model.JoinCoordinates(coordinates, noise), nil
 }
 
-// write writes down what the search came to, in the user's units and with the largest expert
-// first.
-func (s *sharedGate) write(ctx context.Context, found *search.VectorFound) (*fitted.Vector, error) {
-	p, best := s.problems[0], found.Best
-	proportions, order, err := search.ByProportion(ctx, p, p.Given, best.Vector.Coordinate(0))
-	if err != nil {
-		return nil, err
-	}
-	ordered := best.Vector.Each(func(q *model.Params) *model.Params { return q.Relabel(order) }, order)
-	params := ordered.Each(p.Units.OutOf, nil)
-	activation, leaves, err := described(ctx, p)
-	if err != nil {
-		return nil, err
-	}
-	if leaves == nil {
-		leaves = slices.Repeat([]fitted.Activation{activation}, p.Shape.K)
-	}
-	v := fitted.NewSharedGate(params, p.Schema.Features, s.names(), leaves)
-	v.Design, v.Approximation = s.cfg.Design, p.G.Native
-	l := s.task.Likelihood(s.given, ordered)
-	v.SharedGate.Proportions = permuted(proportions, order)
-	for j := range v.Outputs {
-		v.Outputs[j].Baselines = baselinesOf(s.problems[j].Facts)
-	}
-	v.SharedGate.Fit = s.summary(found, l.Dim())
-	if err := checkedVector(ctx, v, p, s.given, l, ordered); err != nil {
-		return nil, err
-	}
-	held, err := boundNote(ctx, l, ordered)
-	if err != nil {
-		return nil, err
-	}
-	if held != "" {
-		v.SharedGate.Fit.Notes = append(v.SharedGate.Fit.Notes, held)
-	}
-	if v.SharedGate.Fit.Starts, err = starts(ctx, p, nil, found.All); err != nil {
-		return nil, err
-	}
-	if err := s.uncertainty(ctx, v, l, ordered, best); err != nil {
-		return nil, err
-	}
-	return v, s.compare(v)
-}
-
 func (s *sharedGate) names() (out []string) {
 	for _, p := range s.problems {
 		out = append(out, p.Schema.Target)
@@ -297,162 +251,22 @@ func (s *sharedGate) names() (out []string) {
 	return out
 }
 
-// summary says how the parameters were found.
-func (s *sharedGate) summary(found *search.VectorFound, parameters int) *fitted.Fit {
-	p, best := s.problems[0], found.Best
-	loglik, q, n := -best.Run.Value*p.Weights.Total, float64(parameters), p.Weights.Total
-	if best.Whole != nil {
-		loglik = -*best.Whole * p.Weights.Total
-	}
-	f := &fitted.Fit{
-		Method: Auto{}.Name(), Seed: p.Seed, N: p.N(), Dropped: p.Dropped, Weight: p.Weights.Reported(),
-		LogLikelihood: loglik, BIC: q*math.Log(n) - 2*loglik, AIC: 2*q - 2*loglik,
-		Converged: best.Run.Status == optim.Converged, Status: best.Run.Status.String(),
-		Iterations:  best.Run.Iterations,
-		Certificate: fitted.NewCertificate(found.Certificate), Notes: []string{},
-	}
-	adviseStarts(f.Certificate, found.Certificate, s.cfg.Method)
-	for _, p := range s.problems {
-		for _, note := range p.Notes {
-			if !slices.Contains(f.Notes, note) {
-				f.Notes = append(f.Notes, note)
-			}
-		}
-	}
-	if p.G.Note != "" {
-		f.Notes = append(f.Notes, p.G.Note)
-	}
-	if found.Note != "" {
-		f.Notes = append(f.Notes, found.Note)
-	}
-	if best.Degenerate {
-		f.Converged, f.Status = false, shrunk
-	}
-	if best.Ridge > 0 {
-		f.Warn(fitted.WarnGate, "the gate separates the rows of some experts from those of others, and its "+
-			"coefficients have no finite optimum: they are those under a ridge of %.3g, which costs less than 0.01 "+
-			"of the log-likelihood", best.Ridge)
-	}
-	agrees := func(c *search.Candidate) bool { return c.Agrees }
-	if search.Count(found.All, agrees) < 2 && len(found.All) > 1 && p.Shape.K > 1 {
-		f.Warn(fitted.WarnStarts, "no other start reached the best optimum: a better one may exist")
-	}
-	return f
-}
-
-// uncertainty adds standard errors at the parameters, in the units of the fit and with the
-// model's order of experts, or a note why there are none.
-func (s *sharedGate) uncertainty(ctx context.Context, v *fitted.Vector, l *loss.Vector, params *model.VectorParams,
-	best *search.Candidate) error {
-	p, fit := s.problems[0], v.SharedGate.Fit
-	switch {
-	case best.Degenerate:
-		fit.Notes = append(fit.Notes, "no standard errors: an expert collapsed onto a few rows")
-		return nil
-	case best.Ridge > 0:
-		fit.Notes = append(fit.Notes, "no standard errors: the gate separates")
-		return nil
-	case !l.Dense() || l.Dim() > infer.MaxParameters:
-		fit.Notes = append(fit.Notes, fmt.Sprintf("no standard errors: %d parameters are too many to invert their "+
-			"information", l.Dim()))
+// possibleVector is [possible] of several targets under one gate.
+func possibleVector(ctx context.Context, task *search.VectorTask) error {
+	if task.Own == nil {
 		return nil
 	}
-	h, score := mat.NewSymDense(l.Dim(), nil), make([]float64, l.Dim())
-	if err := l.Information(ctx, h, score, params, p.Kinks()); err != nil {
-		return err
-	}
-	var products *mat.SymDense
-	if s.cfg.wants(Robust) {
-		products = mat.NewSymDense(l.Dim(), nil)
-		if err := l.ScoreProducts(ctx, products, params); err != nil {
-			return err
-		}
-	}
-	c, err := infer.VectorCovariance(h, products, score, l.Parameters(), params, l.Rows(), p.Kinks())
-	if none := (*infer.NoneError)(nil); errors.As(err, &none) {
-		fit.Notes = append(fit.Notes, "no standard errors: "+none.Reason)
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	if u := p.Units; u != nil {
-		c.Convert(u.Mean, u.SD)
-	}
-	s.noteErrors(v, c, params)
-	for _, row := range v.Outputs[0].StandardErrors.Gating {
-		for j, se := range row {
-			if p.Units != nil {
-				se *= p.Units.SD[j]
-			}
-			if se > mostGateError {
-				fit.Warn(fitted.WarnGate, "the gate nearly separates the rows of some experts from those of others: "+
-					"the data say little of its coefficients")
-				return nil
-			}
+	for j, p := range task.Problems {
+		if err := possible(ctx, p, task.Own.Coordinate(j)); err != nil {
+			return fmt.Errorf("target %s: %w", p.Schema.Target, err)
 		}
 	}
 	return nil
 }
 
-// mostGateError is the standard error of a gate's coefficient, of a feature of unit
-// variance, from which on odds of e to that power are as likely as their inverse.
-const mostGateError = 100
-
-// noteErrors writes the standard errors of a covariance to the model.
-func (s *sharedGate) noteErrors(v *fitted.Vector, c *infer.Covariance, params *model.VectorParams) {
-	p, m := s.problems[0], params.M
-	sg := v.SharedGate
-	expert, _ := p.Shape.Free().Columns(params.Coordinate(0))
-	var se []*model.Params
-	for j := range m {
-		se = append(se, params.Coordinate(j).Like())
+// written is what of the configuration the model says.
+func (s *sharedGate) written() result.Settings {
+	return result.Settings{
+		Method: Auto{}.Name(), Starts: mostOf(s.cfg.Method), Design: s.cfg.Design, Errors: s.cfg.Errors,
 	}
-	correlations := make([][][]float64, len(params.Noise))
-	for i := range correlations {
-		correlations[i] = rowsOf(mat.NewSymDense(m, nil))
-	}
-	infer.VectorErrors(c, se, correlations)
-	for j := range m {
-		out := fitted.NewStandardErrors(string(c.Kind), se[j], true)
-		for i, sigma := range v.Outputs[j].Sigma {
-			rows, coefficients := p.Weights.Total, float64(len(expert))
-			if len(v.Outputs[j].Sigma) > 1 {
-				rows *= sg.Proportions[i]
-			} else {
-				coefficients *= float64(params.K)
-			}
-			out.SigmaCorrected = append(out.SigmaCorrected, infer.NoiseCorrected(sigma, rows, coefficients))
-			lower, upper := infer.NoiseInterval(sigma, se[j].Sigma[i], 0.95, rows, coefficients)
-			out.SigmaInterval = append(out.SigmaInterval, []float64{lower, upper})
-		}
-		v.Outputs[j].StandardErrors = out
-	}
-	if s.noise == Full {
-		sg.CorrelationErrors = correlations
-	}
-	if n := len(c.Parameters); n > mostCovariance {
-		sg.Fit.Notes = append(sg.Fit.Notes,
-			fmt.Sprintf("the covariance of %d parameters is left out of the model file, which has that of up to %d; "+
-				"their standard errors are there", n, mostCovariance))
-		return
-	}
-	sg.Covariance = &fitted.Covariance{Parameters: infer.VectorNames(c, v.Features, s.names(), len(params.Noise)),
-		Matrix: rowsOf(c.Matrix)}
-}
-
-// compare measures every target against its truth.
-func (s *sharedGate) compare(v *fitted.Vector) error {
-	for j, t := range s.targets {
-		if t.Truth == nil {
-			continue
-		}
-		m := v.Model(j)
-		r, err := fitted.Compare(m.Params(), t.Truth, m.Leaves...)
-		if err != nil {
-			return refuse("%v", err)
-		}
-		v.Outputs[j].Truth = &r
-	}
-	return nil
 }

@@ -86,7 +86,7 @@ func runSpare(t *testing.T) {
 		cfg.K, cfg.Seed, cfg.Threads, cfg.Method = g.k+extra, *spareSeed, 1, Auto{Starts: *spareStarts}
 		p, e, o, m := fitInSteps(t, g.act, src, cfg)
 		f := spareFit{Name: g.name, Table: table, Seed: *spareSeed, Rows: g.n, LogLikelihood: m.Fit.LogLikelihood, Known: m.Fit.LogLikelihood, Converged: m.Fit.Converged}
-		if c := o.certificate; c != nil {
+		if c := o.Certificate; c != nil {
 			f.Optimum, f.Model, f.Reason = c.Optimum, c.Model, c.Reason
 		}
 		if *spareEM > 0 {

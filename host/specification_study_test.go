@@ -262,7 +262,7 @@ func (s specDesign) try(t *testing.T, seed uint64) specFit {
 	begin := time.Now()
 	_, _, out, m := fitInSteps(t, act, src, cfg)
 	f := specFit{Group: s.group, Name: s.name, Seed: seed, Starts: len(m.Fit.Starts), Tests: map[string]specTest{}, Seconds: time.Since(begin).Seconds()}
-	if c := out.certificate; c != nil {
+	if c := out.Certificate; c != nil {
 		f.Try = m.Fit.Certificate.Try
 		f.Optimum, f.Model, f.PValue, f.Cause, f.Overlap = c.Optimum, c.Model, c.PValue, c.Cause, c.Overlap
 		for _, x := range c.Tests {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/gatedlearning/moe/host/moment"
 	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/host/result"
 	"github.com/gatedlearning/moe/host/search"
 )
 
@@ -34,7 +35,7 @@ func (m Spectral) check() error {
 
 func (Spectral) order() int { return 3 }
 
-func (m Spectral) fit(ctx context.Context, p *problem.Problem, e *moment.Evidence, c run) (*outcome, error) {
+func (m Spectral) fit(ctx context.Context, p *problem.Problem, e *moment.Evidence, c run) (*result.Outcome, error) {
 	c.show(StageMoments, 1, 2)
 	estimate, obstacle, err := moment.EstimateSpectral(ctx, p, e)
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/host/result"
 	"github.com/gatedlearning/moe/internal/testslow"
 	"github.com/gatedlearning/moe/plugins/identity"
 )
@@ -69,7 +70,7 @@ func TestTies(t *testing.T) {
 			t.Fatal(err)
 		}
 		least := 0.002 * stat.PopStdDev(b.Y, nil)
-		if is := m.Fit.Status == shrunk; is && (m.Penalised != nil || m.Fit.Converged) || !is && slices.Min(m.ForNewRows().Sigma) < least {
+		if is := m.Fit.Status == result.Shrunk; is && (m.Penalised != nil || m.Fit.Converged) || !is && slices.Min(m.ForNewRows().Sigma) < least {
 			t.Errorf("without a floor: %s, sigma %v, penalised %v", m.Fit.Status, m.ForNewRows().Sigma, m.Penalised)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/gatedlearning/moe/host/metric"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/moment"
+	"github.com/gatedlearning/moe/host/result"
 	"github.com/gatedlearning/moe/host/sample"
 	"github.com/gatedlearning/moe/host/search/climb"
 	"github.com/gatedlearning/moe/plugins/identity"
@@ -135,7 +136,7 @@ func (c treeCell) fit(t *testing.T, seed uint64, flat bool) (f treeFit) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := write(ctx, p, e, out, cfg)
+	m, err := result.Model(ctx, p, e, out, cfg.written())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -83,3 +83,22 @@ func mustMatch(est, truth *model.Params) {
 		panic(fmt.Sprintf("metric: the estimate is the tree %s, the truth %s", est.Hierarchy(), truth.Hierarchy()))
 	}
 }
+
+// Nearest is the permutation that gives each expert of q the place of the one of best whose regressor, with its
+// intercept, is nearest, by the sum of squares.
+func Nearest(q, best *model.Params) []int {
+	k := q.K
+	cost := make([]float64, k*k)
+	for i := range k {
+		for j := range k {
+			for f, a := range q.Regressor(i) {
+				cost[i*k+j] += (a - best.Regressor(j)[f]) * (a - best.Regressor(j)[f])
+			}
+			if q.RegressorIntercepts != nil {
+				b := q.RegressorIntercepts[i] - best.RegressorIntercepts[j]
+				cost[i*k+j] += b * b
+			}
+		}
+	}
+	return Assign(k, cost)
+}

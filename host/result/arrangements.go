@@ -1,4 +1,4 @@
-package host
+package result
 
 import (
 	"context"
@@ -25,24 +25,24 @@ const leastMoved = 1
 
 // arrangements adds to the model the other optima near the best, whose experts the model has in the given order,
 // and their weights where they were asked for.
-func arrangements(ctx context.Context, m *fitted.Model, p *problem.Problem, out *outcome, order []int,
-	cfg Config) error {
-	if len(out.near) == 0 && !cfg.Arrangements {
+func arrangements(ctx context.Context, m *fitted.Model, p *problem.Problem, out *Outcome, order []int,
+	s Settings) error {
+	if len(out.Near) == 0 && !s.Arrangements {
 		return nil
 	}
-	best := optimumOf(p, out.best, out.best.Params.Relabel(order), order)
+	best := optimumOf(p, out.Best, out.Best.Params.Relabel(order), order)
 	rows, _, err := shares(ctx, p, best.params, best.params)
 	if err != nil {
 		return err
 	}
 	own := &fitted.Arrangement{LogLikelihood: m.Fit.LogLikelihood, Rows: rows}
 	all, found := []*optimum{best}, []*fitted.Arrangement{own}
-	for _, c := range out.near {
+	for _, c := range out.Near {
 		q := c.Params
 		if o := p.Shape.Output; o != nil && o.Mirrored {
 			q = q.Upright(o.Sum)
 		}
-		perm := nearest(q, best.params)
+		perm := metric.Nearest(q, best.params)
 		a := &fitted.Arrangement{LogLikelihood: -c.Run.Value * p.Weights.Total}
 		o := optimumOf(p, c, q.Relabel(perm), perm)
 		if a.Rows, a.Moved, err = shares(ctx, p, o.params, best.params); err != nil {
@@ -56,7 +56,7 @@ func arrangements(ctx context.Context, m *fitted.Model, p *problem.Problem, out 
 		a.SetParams(p.Units.OutOf(o.params))
 		all, found = append(all, o), append(found, a)
 	}
-	if len(found) == 1 && !cfg.Arrangements {
+	if len(found) == 1 && !s.Arrangements {
 		return nil
 	}
 	if len(found) > 1 {
@@ -65,8 +65,8 @@ func arrangements(ctx context.Context, m *fitted.Model, p *problem.Problem, out 
 				"log-likelihood, see arrangements", len(found)-1))
 	}
 	m.Arrangements = &fitted.Arrangements{Rows: own.Rows, Others: []fitted.Arrangement{}}
-	if cfg.Arrangements {
-		if err := weigh(ctx, m, all, found, cfg); err != nil {
+	if s.Arrangements {
+		if err := weigh(ctx, m, all, found, s); err != nil {
 			return err
 		}
 		m.Arrangements.Weight, m.Arrangements.Unweighted = own.Weight, own.Unweighted
@@ -75,25 +75,6 @@ func arrangements(ctx context.Context, m *fitted.Model, p *problem.Problem, out 
 		m.Arrangements.Others = append(m.Arrangements.Others, *a)
 	}
 	return nil
-}
-
-// nearest is the permutation that gives each expert of q the place of the one of best whose regressor, with its
-// intercept, is nearest, by the sum of squares.
-func nearest(q, best *model.Params) []int {
-	k := q.K
-	cost := make([]float64, k*k)
-	for i := range k {
-		for j := range k {
-			for f, a := range q.Regressor(i) {
-				cost[i*k+j] += (a - best.Regressor(j)[f]) * (a - best.Regressor(j)[f])
-			}
-			if q.RegressorIntercepts != nil {
-				b := q.RegressorIntercepts[i] - best.RegressorIntercepts[j]
-				cost[i*k+j] += b * b
-			}
-		}
-	}
-	return metric.Assign(k, cost)
 }
 
 // shares returns how many rows each expert of q has, Σ w·r_i, and how many are of another expert than under best,
@@ -171,9 +152,9 @@ func compareFloat(a, b float64) int {
 
 // weigh gives the arrangements their shares of the posterior under infer.WeakPrior, and the model the intervals of its
 // draws.
-func weigh(ctx context.Context, m *fitted.Model, all []*optimum, found []*fitted.Arrangement, cfg Config) error {
+func weigh(ctx context.Context, m *fitted.Model, all []*optimum, found []*fitted.Arrangement, s Settings) error {
 	for i, o := range all[1:] {
-		if err := o.describe(ctx, m, found[i+1], cfg); err != nil {
+		if err := o.describe(ctx, m, found[i+1], s); err != nil {
 			return err
 		}
 	}
@@ -194,7 +175,7 @@ func weigh(ctx context.Context, m *fitted.Model, all []*optimum, found []*fitted
 		found[0].Unweighted = "no maximum of the posterior was found"
 		return nil
 	}
-	draws, err := infer.Sample(density.Log(ctx), modes, stream.New(cfg.Seed, stream.Posterior, 0))
+	draws, err := infer.Sample(density.Log(ctx), modes, stream.New(s.Seed, stream.Posterior, 0))
 	if err != nil {
 		return err
 	}
@@ -214,12 +195,12 @@ func weigh(ctx context.Context, m *fitted.Model, all []*optimum, found []*fitted
 }
 
 // describe adds standard errors and covariance to an arrangement beside the model's own, where its optimum has them.
-func (o *optimum) describe(ctx context.Context, m *fitted.Model, a *fitted.Arrangement, cfg Config) error {
+func (o *optimum) describe(ctx context.Context, m *fitted.Model, a *fitted.Arrangement, s Settings) error {
 	o, err := o.withEnds(ctx)
 	if err != nil {
 		return err
 	}
-	c, err := o.covariance(ctx, o.kind(cfg))
+	c, err := o.covariance(ctx, s.kind(o.p))
 	if none := (*infer.NoneError)(nil); errors.As(err, &none) {
 		return nil
 	}

@@ -1,4 +1,4 @@
-package host
+package result
 
 import (
 	"cmp"
@@ -34,10 +34,10 @@ const (
 	mostLeftOut  = 1 << 14
 )
 
-// newRows adds to the model of a fit to p what leaving out each row comes to, and warns where it is not what so many
-// parameters explain, and where rows are few.
-func newRows(ctx context.Context, p *problem.Problem, m *fitted.Model, cfg Config) error {
-	left, err := leaveOneOut(ctx, p, m, cfg)
+// NewRows adds to the model of a fit to p what leaving out each row comes to, and warns where it is not what so many
+// parameters explain.
+func NewRows(ctx context.Context, p *problem.Problem, m *fitted.Model, s Settings) error {
+	left, err := leaveOneOut(ctx, p, m, s)
 	if err != nil {
 		return err
 	}
@@ -49,14 +49,14 @@ func newRows(ctx context.Context, p *problem.Problem, m *fitted.Model, cfg Confi
 		m.Fit.LeaveOneOut = left
 	}
 	warnOfGap(m)
-	return warnOfFewRows(ctx, p, m, cfg)
+	return nil
 }
 
 // leaveOneOut returns the log-likelihood of the rows, each under the model for new rows of a fit to the others. It is
 // nil where the information does not determine the parameters, or a gate of the maximum is certain of rows' experts.
-func leaveOneOut(ctx context.Context, p *problem.Problem, m *fitted.Model, cfg Config) (*fitted.LeaveOneOut, error) {
+func leaveOneOut(ctx context.Context, p *problem.Problem, m *fitted.Model, s Settings) (*fitted.LeaveOneOut, error) {
 	view := m.ForNewRows()
-	if view.StandardErrors == nil || cfg.beside || m.Penalised == nil && len(m.Fit.Separation)+len(m.Fit.Endless) > 0 {
+	if view.StandardErrors == nil || s.Beside || m.Penalised == nil && len(m.Fit.Separation)+len(m.Fit.Endless) > 0 {
 		return nil, nil
 	}
 	at := &optimum{p: p, params: p.Shape.Adopt(p.Units.Into(view.Params()))}
@@ -162,17 +162,15 @@ const (
 	muchBetter = 2
 )
 
-// warnOfFewRows warns of several experts of few rows a parameter, unless they were chosen by rows that were left out,
-// and says by how much one expert is better, if it is, where each row is left out.
-func warnOfFewRows(ctx context.Context, p *problem.Problem, m *fitted.Model, cfg Config) error {
+// FewRows warns of several experts of few rows a parameter, and says by how much one expert is better, if it is, where
+// each row is left out; alone fits that of the problem it is given.
+func FewRows(ctx context.Context, p *problem.Problem, m *fitted.Model, s Settings,
+	alone func(context.Context, *problem.Problem) (*fitted.Model, error)) error {
 	rows := p.Weights.Total / float64(p.Shape.Parameters())
-	switch {
-	case m.K == 1 || !(rows < fewRows) || p.Grouped() || cfg.beside:
-		return nil
-	case m.Fit.Status == shrunk || Choice(m.Fit.ChosenBy) == ByHeldOut:
+	if m.K == 1 || !(rows < fewRows) || p.Grouped() || s.Beside || m.Fit.Status == Shrunk {
 		return nil
 	}
-	better, err := betterAlone(ctx, p, m, cfg)
+	better, err := betterAlone(ctx, p, m, s, alone)
 	if err != nil {
 		return err
 	}
@@ -186,21 +184,17 @@ func warnOfFewRows(ctx context.Context, p *problem.Problem, m *fitted.Model, cfg
 }
 
 // betterAlone is by how much the leave-one-out log-likelihood of one expert is above that of m; 0 where one is unknown.
-func betterAlone(ctx context.Context, p *problem.Problem, m *fitted.Model, cfg Config) (float64, error) {
+func betterAlone(ctx context.Context, p *problem.Problem, m *fitted.Model, s Settings,
+	alone func(context.Context, *problem.Problem) (*fitted.Model, error)) (float64, error) {
 	if m.LeftOut() == nil || p.Leaves != nil || p.Shape.Tree.Depth() > 1 {
 		return 0, nil
 	}
-	one, alone := p.With(1), cfg.of(1)
-	alone.Checkpoint, alone.Resume, alone.Progress = nil, nil, nil
-	e, err := measure(ctx, one, alone.want())
+	one := p.With(1)
+	of, err := alone(ctx, one)
 	if err != nil {
 		return 0, err
 	}
-	of, err := fit(ctx, one, e, run{Config: alone})
-	if err != nil {
-		return 0, err
-	}
-	left, err := leaveOneOut(ctx, one, of, alone)
+	left, err := leaveOneOut(ctx, one, of, s)
 	if left == nil || err != nil {
 		return 0, err
 	}

@@ -1,4 +1,4 @@
-package host
+package result
 
 import (
 	"context"
@@ -7,13 +7,11 @@ import (
 
 	"gonum.org/v1/gonum/floats"
 
-	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/host/recheck"
-	"github.com/gatedlearning/moe/host/search"
 	"github.com/gatedlearning/moe/host/search/climb"
 )
 
@@ -49,38 +47,6 @@ func checkedVector(ctx context.Context, v *fitted.Vector, p *problem.Problem, ro
 			return l.LogLikelihood(ctx, q)
 		},
 	}.Check(ctx)
-}
-
-// possible refuses a start of the user's under which the density of a row is 0 in float64: no
-// step leads from a log-likelihood of −Inf.
-func possible(ctx context.Context, p *problem.Problem, start *model.Params) error {
-	if start == nil || start.K != p.Shape.K || start.D != p.Shape.D {
-		return nil // of another k in a range, which stands aside
-	}
-	q, err := search.Own(p, start).Draw(ctx, nil)
-	if err != nil {
-		return err
-	}
-	row, err := recheck.Impossible(ctx, p.Rows, p.G, recheck.Under(q, problem.LawOf(q.Family)))
-	if err != nil || row == 0 {
-		return err
-	}
-	return &dataset.Error{File: p.Schema.Name,
-		Msg: fmt.Sprintf("row %d has a density of 0 at the start, whose logarithm is -Inf: its target is too far "+
-			"from every expert's mean for the start's sigma; begin nearer, or with a larger sigma", row)}
-}
-
-// possibleVector is [possible] of several targets under one gate.
-func possibleVector(ctx context.Context, task *search.VectorTask) error {
-	if task.Own == nil {
-		return nil
-	}
-	for j, p := range task.Problems {
-		if err := possible(ctx, p, task.Own.Coordinate(j)); err != nil {
-			return fmt.Errorf("target %s: %w", p.Schema.Target, err)
-		}
-	}
-	return nil
 }
 
 // loosened is by how much the bound on the gate's logits is loosened to see what it costs, and

@@ -1,10 +1,9 @@
-package host
+package result
 
 import (
 	"context"
 	"slices"
 
-	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/mixture"
 	"github.com/gatedlearning/moe/host/model"
@@ -12,9 +11,9 @@ import (
 	"github.com/gatedlearning/moe/host/problem"
 )
 
-// ofTarget returns m, a fit of h(y), with the likelihoods of y: the log of the density of y is that of h(y) plus log
+// OfTarget returns m, a fit of h(y), with the likelihoods of y: the log of the density of y is that of h(y) plus log
 // |h′(y)|. What is compared on the way, and what a checkpoint has, is of h(y).
-func ofTarget(ctx context.Context, p *problem.Problem, m *fitted.Model) (*fitted.Model, error) {
+func OfTarget(ctx context.Context, p *problem.Problem, m *fitted.Model) (*fitted.Model, error) {
 	if m.TargetScale == "" {
 		return m, nil
 	}
@@ -77,12 +76,4 @@ func besides(ctx context.Context, p *problem.Problem, m *fitted.Model) (jacobian
 		return nil
 	})
 	return jacobian, outside / weight, err
-}
-
-// ofItself refuses tables whose targets have a scale.
-func ofItself(what string, s dataset.Schema) error {
-	if s.Scale != "" {
-		return refuse("%s is fitted as it is in the table, not as %s", what, s.Scale.Title(s.Target))
-	}
-	return nil
 }

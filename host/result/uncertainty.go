@@ -1,4 +1,4 @@
-package host
+package result
 
 import (
 	"context"
@@ -26,23 +26,23 @@ const mostCovariance = 300
 // uncertainty adds to the model the standard errors and the covariance of the best
 // of the outcome, or a note why there are none; at is the best with the experts in
 // the model's order, where it is a maximum of the joint likelihood.
-func uncertainty(ctx context.Context, m *fitted.Model, p *problem.Problem, out *outcome, at *optimum,
-	cfg Config) error {
+func uncertainty(ctx context.Context, m *fitted.Model, p *problem.Problem, out *Outcome, at *optimum,
+	s Settings) error {
 	note := func(why string) {
 		m.Fit.Notes = append(m.Fit.Notes, "no standard errors: "+why)
 	}
 	switch {
-	case !out.joint:
+	case !out.Joint:
 		note("method " + m.Fit.Method + " does not maximise the likelihood over the regressors")
 		return nil
-	case out.best.Degenerate:
+	case out.Best.Degenerate:
 		note("an expert collapsed onto a few rows")
 		return nil
-	case out.best.Run.Status != optim.Converged:
+	case out.Best.Run.Status != optim.Converged:
 		note("the search has not converged")
 		return nil
 	}
-	c, err := at.covariance(ctx, at.kind(cfg))
+	c, err := at.covariance(ctx, s.kind(p))
 	if none := (*infer.NoneError)(nil); errors.As(err, &none) {
 		if none.Singular {
 			m.Fit.Warn(fitted.WarnErrors, "no standard errors: %s", none.Reason)
@@ -63,7 +63,7 @@ func uncertainty(ctx context.Context, m *fitted.Model, p *problem.Problem, out *
 		noiseIntervals(p, m, c)
 	}
 	var dependent *infer.Covariance
-	if cfg.wants(Dependent) {
+	if slices.Contains(s.Errors, infer.Dependent) {
 		dependent, err = at.covariance(ctx, infer.Dependent)
 		if err != nil { // the information has been inverted
 			return err
@@ -118,17 +118,6 @@ func (o *optimum) shownEnds() *infer.Endless {
 		return o.ends.Converted(u.Mean, u.SD)
 	}
 	return o.ends
-}
-
-// kind is that of the standard errors that a model has.
-func (o *optimum) kind(cfg Config) infer.Kind {
-	switch {
-	case o.p.Clusters > 0:
-		return infer.Clustered
-	case cfg.wants(Robust):
-		return infer.Robust
-	}
-	return infer.Observed
 }
 
 // covariance is that of the parameters that have a finite optimum, in the user's units.

@@ -1,4 +1,4 @@
-package host
+package result
 
 import (
 	"cmp"
@@ -22,15 +22,14 @@ import (
 	"github.com/gatedlearning/moe/host/search"
 )
 
-// shrunk is the status of a fit that is none.
-const shrunk = "degenerate: an expert shrank onto a few rows; use a smaller k or shared noise"
+// Shrunk is the status of a fit that is none.
+const Shrunk = "degenerate: an expert shrank onto a few rows; use a smaller k or shared noise"
 
-// write writes down what a fit came to, in the user's units and with the largest
-// expert first.
-func write(ctx context.Context, p *problem.Problem, e *moment.Evidence, out *outcome,
-	cfg Config) (*fitted.Model, error) {
+// Model writes down what a method came to on p, in the user's units and with the largest expert first.
+func Model(ctx context.Context, p *problem.Problem, e *moment.Evidence, out *Outcome,
+	s Settings) (*fitted.Model, error) {
 	out = out.upright(p.Shape.Output)
-	best := out.best
+	best := out.Best
 	l := loss.NewLikelihood(p.Given, p.G, best.Params, p.Shape.Free(), p.Threads)
 	proportions, order, err := search.ByProportion(ctx, p, p.Given, best.Params)
 	if err != nil {
@@ -41,7 +40,7 @@ func write(ctx context.Context, p *problem.Problem, e *moment.Evidence, out *out
 		return nil, err
 	}
 	m := &fitted.Model{
-		Design:      cfg.Design,
+		Design:      s.Design,
 		Activation:  activation,
 		Leaves:      leaves,
 		Features:    p.Schema.Features,
@@ -51,10 +50,10 @@ func write(ctx context.Context, p *problem.Problem, e *moment.Evidence, out *out
 		Approximation: p.G.Native,
 	}
 	m.SetParams(p.Units.OutOf(best.Params).Relabel(order))
-	m.Shared = cfg.Tied
+	m.Shared = s.Tied
 	m.Roles = dataset.Roles(p.Schema.Roles).OfLaw()
 	m.TargetScale = p.Schema.Scale
-	m.Fit = summary(p, e, out, cfg)
+	m.Fit = summary(p, e, out, s)
 	if p.Facts == nil { // of sums
 		if p.Facts, err = problem.Look(ctx, p, nil); err != nil {
 			return nil, err
@@ -85,40 +84,40 @@ func write(ctx context.Context, p *problem.Problem, e *moment.Evidence, out *out
 		m.Fit.Notes = append(m.Fit.Notes, note)
 	}
 	m.Fit.Notes = append(m.Fit.Notes, endNotes(p, l, best.Params)...)
-	if n := search.Count(out.all, func(c *search.Candidate) bool { return c.Degenerate }); n > 0 {
+	if n := search.Count(out.All, func(c *search.Candidate) bool { return c.Degenerate }); n > 0 {
 		m.Fit.Notes = append(m.Fit.Notes,
 			fmt.Sprintf("%d of %d starts were degenerate and were set aside: an expert had collapsed onto a few rows",
-				n, len(out.all)))
+				n, len(out.All)))
 	}
 	if best.Degenerate {
-		m.Fit.Converged, m.Fit.Status = false, shrunk
+		m.Fit.Converged, m.Fit.Status = false, Shrunk
 	}
 	if !m.Fit.Converged && p.Shape.Density().Domain().Whole && !p.Grouped() {
 		if m.Fit.Status, err = unending(ctx, p, best.Params.Relabel(order), m.Fit.Status); err != nil {
 			return nil, err
 		}
 	}
-	if m.Fit.Starts, err = starts(ctx, p, l, out.all); err != nil {
+	if m.Fit.Starts, err = starts(ctx, p, l, out.All); err != nil {
 		return nil, err
 	}
 	if m.Fit.Separation, err = separations(ctx, p, best, order); err != nil {
 		return nil, err
 	}
 	var at *optimum // of a maximum of the joint likelihood
-	if out.joint && m.Fit.Converged {
+	if out.Joint && m.Fit.Converged {
 		if at, err = optimumOf(p, best, best.Params.Relabel(order), order).withEnds(ctx); err != nil {
 			return nil, err
 		}
 		m.Fit.Endless = at.shownEnds().Names(p.Schema.Features)
 	}
-	if cfg.unjudged {
+	if s.Unjudged {
 		m.Fit.Certificate = nil
 		return m, nil
 	}
-	if err := uncertainty(ctx, m, p, out, at, cfg); err != nil {
+	if err := uncertainty(ctx, m, p, out, at, s); err != nil {
 		return nil, err
 	}
-	if err := arrangements(ctx, m, p, out, order, cfg); err != nil {
+	if err := arrangements(ctx, m, p, out, order, s); err != nil {
 		return nil, err
 	}
 	if c := m.Fit.Certificate; c != nil && at != nil {
@@ -126,19 +125,19 @@ func write(ctx context.Context, p *problem.Problem, e *moment.Evidence, out *out
 			return nil, err
 		}
 	}
-	m.Advise(out.certificate)
-	adviseStarts(m.Fit.Certificate, out.certificate, cfg.Method)
-	maximum := out.joint && !best.Degenerate
+	m.Advise(out.Certificate)
+	adviseStarts(m.Fit.Certificate, out.Certificate, s.Starts)
+	maximum := out.Joint && !best.Degenerate
 	if err := warn.Add(ctx, m, p, l, best.Params.Relabel(order), maximum); err != nil {
 		return nil, err
 	}
-	if cfg.beside {
+	if s.Beside {
 		beside(m, p, out)
 	}
-	if cfg.Truth != nil {
-		r, err := fitted.Compare(m.Params(), cfg.Truth, m.Leaves...)
+	if s.Truth != nil {
+		r, err := fitted.Compare(m.Params(), s.Truth, m.Leaves...)
 		if err != nil {
-			return nil, refuse("%v", err)
+			return nil, &problem.RequestError{Msg: err.Error()}
 		}
 		m.Truth = &r
 	}
@@ -247,12 +246,12 @@ func described(ctx context.Context, p *problem.Problem) (act fitted.Activation, 
 }
 
 // summary says how the parameters were found.
-func summary(p *problem.Problem, e *moment.Evidence, out *outcome, cfg Config) fitted.Fit {
-	best := out.best
+func summary(p *problem.Problem, e *moment.Evidence, out *Outcome, s Settings) fitted.Fit {
+	best := out.Best
 	loglik, q, n := -best.Run.Value*p.Weights.Total, float64(p.Shape.Parameters()), p.Observations()
 	f := fitted.Fit{
-		Method:        cfg.Method.Name(),
-		Seed:          cfg.Seed,
+		Method:        s.Method,
+		Seed:          s.Seed,
 		N:             p.N(),
 		SigmaGiven:    p.Shape.Sigma > 0,
 		OwnGiven:      p.Shape.OwnGiven(),
@@ -264,24 +263,24 @@ func summary(p *problem.Problem, e *moment.Evidence, out *outcome, cfg Config) f
 		Converged:     best.Run.Status == optim.Converged,
 		Status:        best.Run.Status.String(),
 		Iterations:    best.Run.Iterations,
-		Descent:       descentOf(out.descended, out.radius),
-		Survey:        surveyOf(out.survey),
-		Begun:         begunOf(out.begun),
+		Descent:       descentOf(out.Descended, out.Radius),
+		Survey:        surveyOf(out.Survey),
+		Begun:         begunOf(out.Begun),
 		Steps:         stepsOf(best.Gains),
-		Certificate:   fitted.NewCertificate(out.certificate),
+		Certificate:   fitted.NewCertificate(out.Certificate),
 		Notes:         slices.Concat(p.Notes, e.Notes),
 	}
 	if e.Optimal != nil {
-		f.Transform = Optimal.Name()
+		f.Transform = moment.Optimal.Name()
 	}
 	if f.InputComponents = e.Components(); f.InputComponents > 0 {
-		f.Inputs = MixtureInputs.Name()
+		f.Inputs = moment.MixtureInputs.Name()
 	}
 	if p.G.Note != "" {
 		f.Notes = append(f.Notes, p.G.Note)
 	}
-	f.Notes = append(f.Notes, out.notes...)
-	if est := out.estimate; est != nil {
+	f.Notes = append(f.Notes, out.Notes...)
+	if est := out.Estimate; est != nil {
 		f.MomentsEstimate = &fitted.MomentsEstimate{Proportions: est.Proportions}
 		params := p.Units.OutOf(est.Params)
 		for i := range params.K {
