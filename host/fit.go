@@ -79,19 +79,20 @@ func Fit(ctx context.Context, act sdk.Activation, src dataset.Source, cfg Config
 
 // finish adds to the model that is returned what is asked of it alone, and not of every one on the way to it.
 func finish(ctx context.Context, p *problem.Problem, m *fitted.Model, cfg Config) (*fitted.Model, error) {
+	written := cfg.written()
 	if Takes(cfg.Method, OptFamily) && !cfg.Arrangements {
 		if err := remedy.Try(ctx, p, m); err != nil {
 			return nil, err
 		}
 	}
-	if err := result.Penalise(ctx, p, m, cfg.written()); err != nil {
+	if err := result.Penalise(ctx, p, m, written); err != nil {
 		return nil, err
 	}
-	if err := result.NewRows(ctx, p, m, cfg.written()); err != nil {
+	if err := result.NewRows(ctx, p, m, written); err != nil {
 		return nil, err
 	}
 	if Choice(m.Fit.ChosenBy) != ByHeldOut { // by which several experts were chosen where rows are few
-		if err := result.FewRows(ctx, p, m, cfg.written(), alone(cfg)); err != nil {
+		if err := result.FewRows(ctx, p, m, written, alone(cfg)); err != nil {
 			return nil, err
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"math"
 	"strconv"
 
-	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/result"
 )
 
@@ -52,24 +51,18 @@ func checkPenalties(c Config) error {
 	case c.ExpertRidge.Asked() && c.ExpertLasso.Asked():
 		return refuse("the experts have a ridge or a lasso, not both")
 	case onExperts(c).Asked() && (c.Tied != nil || c.Output != ""):
-		return refuse("a %s on the experts does not know shared coefficients, nor means c + s·g", penaltyName(c))
+		return refuse("a %s on the experts does not know shared coefficients, nor means c + s·g",
+			result.PenaltyName(c.ExpertLasso.Asked()))
 	}
 	return firstError(c.GatePenalty.Check(), c.ExpertRidge.Check(), c.ExpertLasso.Check())
 }
 
-// onExperts is the penalty on them, and penaltyName which that is.
+// onExperts is the penalty on them.
 func onExperts(c Config) Penalty {
 	if c.ExpertLasso.Asked() {
 		return c.ExpertLasso
 	}
 	return c.ExpertRidge
-}
-
-func penaltyName(c Config) string {
-	if c.ExpertLasso.Asked() {
-		return fitted.Lasso
-	}
-	return "ridge"
 }
 
 // penalties are those that c asks for, which have been checked.

@@ -94,7 +94,7 @@ func (s *sharedGate) resume(ctx context.Context) (request, error) {
 		return asked, err
 	}
 	asked.data = sync.OnceValues(func() (string, error) { return hash(s.task.Rows, p.Threads) })
-	asked.more = map[string]any{"target": s.names(), "noise covariance": s.noise, "start": s.task.Own}
+	asked.more = map[string]any{"target": s.task.Targets(), "noise covariance": s.noise, "start": s.task.Own}
 	asked.parameters = s.task.Parameters()
 	r, err := cfg.started(ctx, p, asked)
 	if s.task.Resume = r.resume; r.checkpoint != nil {
@@ -242,13 +242,6 @@ func (s *sharedGate) joined(of func(Target) *model.Params, what string) (*model.
 		}
 	}
 	return model.JoinCoordinates(coordinates, noise), nil
-}
-
-func (s *sharedGate) names() (out []string) {
-	for _, p := range s.problems {
-		out = append(out, p.Schema.Target)
-	}
-	return out
 }
 
 // possibleVector is [possible] of several targets under one gate.

@@ -36,9 +36,9 @@ func (a Penalties) onGate(m *fitted.Model) *float64 {
 	return a.Gate
 }
 
-// ofExperts is what the penalty on the experts is called.
-func (a Penalties) ofExperts() string {
-	if a.Lasso {
+// PenaltyName is what a penalty on the experts is called.
+func PenaltyName(lasso bool) string {
+	if lasso {
 		return fitted.Lasso
 	}
 	return "ridge"
@@ -86,7 +86,7 @@ func Penalise(ctx context.Context, p *problem.Problem, m *fitted.Model, s Settin
 			return err
 		case path == nil:
 			m.Fit.Notes = append(m.Fit.Notes, fmt.Sprintf("no %s on the experts: one shrinks onto a few rows on the "+
-				"way to it, or has too many coefficients for it", asked.ofExperts()))
+				"way to it, or has too many coefficients for it", PenaltyName(asked.Lasso)))
 		default:
 			best = path.Points[path.Chosen]
 			out.ExpertLambda, out.ExpertFolds, out.ExpertPath = best.Lambda, path.Folds, pointsOf(path)
@@ -96,7 +96,7 @@ func Penalise(ctx context.Context, p *problem.Problem, m *fitted.Model, s Settin
 			}
 			if best.Lambda == 0 {
 				m.Fit.Notes = append(m.Fit.Notes, fmt.Sprintf("no %s on the experts: of those that were tried none is "+
-					"better for rows that are not fitted", asked.ofExperts()))
+					"better for rows that are not fitted", PenaltyName(asked.Lasso)))
 			}
 		}
 	}

@@ -21,17 +21,16 @@ import (
 // vector is a fit of several targets under one gate that is written down.
 type vector struct {
 	Settings
-	task     *search.VectorTask
-	problems []*problem.Problem
-	given    model.Rows
+	task  *search.VectorTask
+	given model.Rows
 }
 
 // SharedGate writes down what the search for a task came to, in the user's units and with the largest expert first. The
 // given rows have the weights as they were given; each target has a truth, or nil.
 func SharedGate(ctx context.Context, task *search.VectorTask, given model.Rows, found *search.VectorFound,
 	truths []*model.Params, settings Settings) (*fitted.Vector, error) {
-	s := &vector{settings, task, task.Problems, given}
-	p, best := s.problems[0], found.Best
+	s := &vector{settings, task, given}
+	p, best := s.task.Problems[0], found.Best
 	proportions, order, err := search.ByProportion(ctx, p, p.Given, best.Vector.Coordinate(0))
 	if err != nil {
 		return nil, err
@@ -45,12 +44,12 @@ func SharedGate(ctx context.Context, task *search.VectorTask, given model.Rows, 
 	if leaves == nil {
 		leaves = slices.Repeat([]fitted.Activation{activation}, p.Shape.K)
 	}
-	v := fitted.NewSharedGate(params, p.Schema.Features, s.names(), leaves)
+	v := fitted.NewSharedGate(params, p.Schema.Features, s.task.Targets(), leaves)
 	v.Design, v.Approximation = s.Design, p.G.Native
 	l := s.task.Likelihood(s.given, ordered)
 	v.SharedGate.Proportions = permuted(proportions, order)
 	for j := range v.Outputs {
-		v.Outputs[j].Baselines = baselinesOf(s.problems[j].Facts)
+		v.Outputs[j].Baselines = baselinesOf(s.task.Problems[j].Facts)
 	}
 	v.SharedGate.Fit = s.summary(found, l.Dim())
 	if err := checkedVector(ctx, v, p, s.given, l, ordered); err != nil {
@@ -74,7 +73,7 @@ func SharedGate(ctx context.Context, task *search.VectorTask, given model.Rows, 
 
 // summary says how the parameters were found.
 func (s *vector) summary(found *search.VectorFound, parameters int) *fitted.Fit {
-	p, best := s.problems[0], found.Best
+	p, best := s.task.Problems[0], found.Best
 	loglik, q, n := -best.Run.Value*p.Weights.Total, float64(parameters), p.Weights.Total
 	if best.Whole != nil {
 		loglik = -*best.Whole * p.Weights.Total
@@ -87,7 +86,7 @@ func (s *vector) summary(found *search.VectorFound, parameters int) *fitted.Fit 
 		Certificate: fitted.NewCertificate(found.Certificate), Notes: []string{},
 	}
 	adviseStarts(f.Certificate, found.Certificate, s.Starts)
-	for _, p := range s.problems {
+	for _, p := range s.task.Problems {
 		for _, note := range p.Notes {
 			if !slices.Contains(f.Notes, note) {
 				f.Notes = append(f.Notes, note)
@@ -119,7 +118,7 @@ func (s *vector) summary(found *search.VectorFound, parameters int) *fitted.Fit 
 // model's order of experts, or a note why there are none.
 func (s *vector) uncertainty(ctx context.Context, v *fitted.Vector, l *loss.Vector, params *model.VectorParams,
 	best *search.Candidate) error {
-	p, fit := s.problems[0], v.SharedGate.Fit
+	p, fit := s.task.Problems[0], v.SharedGate.Fit
 	switch {
 	case best.Degenerate:
 		fit.Notes = append(fit.Notes, "no standard errors: an expert collapsed onto a few rows")
@@ -176,7 +175,7 @@ const mostGateError = 100
 
 // noteErrors writes the standard errors of a covariance to the model.
 func (s *vector) noteErrors(v *fitted.Vector, c *infer.Covariance, params *model.VectorParams) {
-	p, m := s.problems[0], params.M
+	p, m := s.task.Problems[0], params.M
 	sg := v.SharedGate
 	expert, _ := p.Shape.Free().Columns(params.Coordinate(0))
 	var se []*model.Params
@@ -212,8 +211,8 @@ func (s *vector) noteErrors(v *fitted.Vector, c *infer.Covariance, params *model
 				"their standard errors are there", n, mostCovariance))
 		return
 	}
-	sg.Covariance = &fitted.Covariance{Parameters: infer.VectorNames(c, v.Features, s.names(), len(params.Noise)),
-		Matrix: rowsOf(c.Matrix)}
+	names := infer.VectorNames(c, v.Features, s.task.Targets(), len(params.Noise))
+	sg.Covariance = &fitted.Covariance{Parameters: names, Matrix: rowsOf(c.Matrix)}
 }
 
 // compare measures every target against its truth.
@@ -230,12 +229,4 @@ func compare(v *fitted.Vector, truths []*model.Params) error {
 		v.Outputs[j].Truth = &r
 	}
 	return nil
-}
-
-// names are the targets'.
-func (s *vector) names() (out []string) {
-	for _, p := range s.problems {
-		out = append(out, p.Schema.Target)
-	}
-	return out
 }

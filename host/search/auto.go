@@ -133,23 +133,28 @@ func (f *Found) repeated(ctx context.Context, p *problem.Problem, e *moment.Evid
 		return nil, err
 	}
 	out, other := f, second
-	apart := (f.Best.Run.Value - second.Best.Run.Value) * p.Weights.Total
+	gain := (f.Best.Run.Value - second.Best.Run.Value) * p.Weights.Total
 	if second.Best.Beats(f.Best, p.N()) {
 		out, other = second, f
 		out.tests = tests{} // which were made by other random numbers
-		out.Best.Gains = withGain(out.Best.Gains, "another search", apart)
+		out.Best.Gains = withGain(out.Best.Gains, "another search", gain)
 	}
 	out.another = infer.Another{Made: true}
-	if math.Abs(apart) > sameOptimum {
-		out.another.Apart = math.Abs(apart)
+	if apart := math.Abs(gain); apart > sameOptimum {
+		out.another.Apart = apart
 	}
 	out.others = append(out.others, other.Best)
+	return out, out.certify(ctx, p)
+}
+
+// certify judges the best by all that was seen.
+func (f *Found) certify(ctx context.Context, p *problem.Problem) (err error) {
 	var none string
-	out.Certificate, none, err = Certify(ctx, p, out.Best, out.All, out.seen())
+	f.Certificate, none, err = Certify(ctx, p, f.Best, f.All, f.seen())
 	if none != "" {
-		out.Notes = append(out.Notes, none)
+		f.Notes = append(f.Notes, none)
 	}
-	return out, err
+	return err
 }
 
 // seen is what the search has seen beside its candidates.
@@ -182,12 +187,7 @@ func (f *Found) visit(ctx context.Context, t *Task, from []Neighbour) (gained bo
 	f.Begun = begun
 	f.turnTo(c, "fits of fewer or more experts", t.Problem)
 	t.Others = append(t.Others, c)
-	var none string
-	f.Certificate, none, err = Certify(ctx, t.Problem, c, f.All, f.seen())
-	if none != "" {
-		f.Notes = append(f.Notes, none)
-	}
-	return true, err
+	return true, f.certify(ctx, t.Problem)
 }
 
 // takeCare looks further where agreement of starts is no evidence: where the data hardly ask for an expert, there was
@@ -204,14 +204,13 @@ func (f *Found) takeCare(ctx context.Context, p *problem.Problem, e *moment.Evid
 	if err != nil {
 		return err
 	}
-	seen := f.seen()
 	if f.Survey == nil && (len(missed.Spare) > 0 || f.Certificate.PValue < infer.Doubt ||
 		f.Certificate.Optimum != infer.Pass && f.Certificate.Model != infer.NotJudged) {
-		if seen.Survey, err = t.Steps.LateSurvey.of(ctx, p, e, t.Starts); err != nil {
+		if f.Survey, err = t.Steps.LateSurvey.of(ctx, p, e, t.Starts); err != nil {
 			return err
 		}
-		f.late, seen.Late = true, true
-		for _, c := range seen.Survey.optima() {
+		f.late = true
+		for _, c := range f.Survey.optima() {
 			if c.Beats(f.Best, p.N()) && c.Run.Status == optim.Converged {
 				f.turnTo(c, "survey", p)
 			}
@@ -219,17 +218,17 @@ func (f *Found) takeCare(ctx context.Context, p *problem.Problem, e *moment.Evid
 		if f.Best, err = Make(ctx, t, t.Steps.Last, f.Best, atSurvey); err != nil {
 			return err
 		}
-		t.Others = append(t.Others, seen.Survey.optima()...)
-		f.Survey = seen.Survey
+		t.Others = append(t.Others, f.Survey.optima()...)
 		if missed, err = places.missed(ctx, p, f.Best.Params); err != nil {
 			return err
 		}
 	}
 	placed := *f.Best
 	// An expert of little noise of its own may be met by none of thousands of a survey's starts.
-	failed := seen.Late || p.Shape.PerExpert && f.Certificate.PValue < infer.Doubt
+	failed := f.late || p.Shape.PerExpert && f.Certificate.PValue < infer.Doubt
+	var spare *Spare
 	if places.Place != nil {
-		if seen.Spare, err = places.Place(ctx, t, &placed, missed, failed, before); err != nil {
+		if spare, err = places.Place(ctx, t, &placed, missed, failed, before); err != nil {
 			return err
 		}
 	}
@@ -237,15 +236,10 @@ func (f *Found) takeCare(ctx context.Context, p *problem.Problem, e *moment.Evid
 		f.turnTo(&placed, "spare experts", p)
 		t.Others = append(t.Others, &placed)
 	}
-	if f.spare = seen.Spare; !seen.Late && seen.Spare == nil {
+	if f.spare = spare; !f.late && spare == nil {
 		return nil
 	}
-	var none string
-	f.Certificate, none, err = Certify(ctx, p, f.Best, f.All, f.seen())
-	if none != "" {
-		f.Notes = append(f.Notes, none)
-	}
-	return err
+	return f.certify(ctx, p)
 }
 
 // turnTo takes c for the best, to which a step has led; the starts that have met the one before have met another

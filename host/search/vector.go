@@ -33,6 +33,14 @@ type VectorTask struct {
 // one is what the targets share.
 func (t *VectorTask) one() *problem.Problem { return t.Problems[0] }
 
+// Targets are their names.
+func (t *VectorTask) Targets() (names []string) {
+	for _, p := range t.Problems {
+		names = append(names, p.Schema.Target)
+	}
+	return names
+}
+
 // Parameters counts the parameters of the mixture.
 func (t *VectorTask) Parameters() int { return loss.VectorDim(t.blank(), t.one().Shape.Free()) }
 
