@@ -31,7 +31,19 @@ import (
 	"github.com/gatedlearning/moe/sdk"
 )
 
-func TestMain(m *testing.M) { ptest.MainWithDefault(m, "prism") }
+// TestMain gives the pipelines a temporary directory of their own: Beam leaves a file of each in it.
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "moe-beam-")
+	if err == nil {
+		err = os.Setenv("TMPDIR", dir)
+	}
+	if err != nil {
+		panic(err)
+	}
+	code := ptest.MainRetWithDefault(m, "prism")
+	os.RemoveAll(dir)
+	os.Exit(code)
+}
 
 // prism runs a pipeline on Prism in this process.
 func prism(ctx context.Context, p *beam.Pipeline) error {

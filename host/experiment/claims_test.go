@@ -507,6 +507,7 @@ func (c claim) hold(t *testing.T, o *Outcome) {
 // bounds of each, and ten of the forty data sets of efficiency-2, at n = 10000: the mean
 // of the ratios then has a standard deviation of 0.1.
 func TestClaimsInSmall(t *testing.T) {
+	testslow.Mark(t)
 	if *only != "" || testing.Short() {
 		t.Skip("TestClaims has them whole, or it is to be short")
 	}

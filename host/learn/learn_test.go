@@ -137,6 +137,7 @@ func TestRefused(t *testing.T) {
 
 // TestDependent: a feature that those before it tell leaves the curve as it is without it, and has the coefficient 0.
 func TestDependent(t *testing.T) {
+	testslow.Mark(t)
 	rng := rand.New(rand.NewPCG(5, 6))
 	const n = 500
 	x, more, y := mat.NewDense(n, 3, nil), mat.NewDense(n, 4, nil), make([]float64, n)
@@ -170,6 +171,7 @@ func TestDependent(t *testing.T) {
 // TestNamedWithoutEnd: a parabola is exp(−z²) with β towards 0 and a scale without end. It is as near to the curve as one likes,
 // so that its BIC, of fewer parameters, is the less, but it has no maximum, and no test is made of it.
 func TestNamedWithoutEnd(t *testing.T) {
+	testslow.Mark(t)
 	l := try(t, "expr: z^2", 1, 2000, .1, 7)
 	for _, n := range l.Named {
 		if n.Name != "expr: exp(-z^2)" {

@@ -107,6 +107,7 @@ func TestFit(t *testing.T) {
 // TestFitOfRough: where there is no approximation the fit takes every value from
 // the activation, and says so.
 func TestFitOfRough(t *testing.T) {
+	testslow.Mark(t)
 	// A saw of slopes 1 ± 1e−7, with more kinks than panels.
 	const teeth, slope = 200, 1e-7
 	act := sdk.Func{Name: "grainy",

@@ -85,9 +85,10 @@ say "refused: $(tr -d '\r' <"$work/windows/out" | cut -c1-120)"
 # Tests, in their own directories. Wine 8 cannot remove a file as Go asks for it ("Invalid function"): a test that
 # fails in nothing but the removal of its temporary directory has passed.
 failed=0 removals=0 passed=0
+mkdir "$work/tests"
+GOOS=windows GOARCH=amd64 go test -c -ldflags=-s -o "$work/tests/" $(printf './%s ' $packages)
 for package in $packages; do
-	binary=$work/${package//\//_}.exe
-	GOOS=windows GOARCH=amd64 go test -c -ldflags=-s -o "$binary" "./$package"
+	binary=$work/tests/${package##*/}.test.exe
 	code=0
 	(cd "$repo/$package" && timeout 600 wine "$binary" -test.short >"$work/log" 2>&1) || code=$?
 	rm -f "$binary"

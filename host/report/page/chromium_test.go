@@ -16,6 +16,7 @@ import (
 	"github.com/gatedlearning/moe/host/figures"
 	"github.com/gatedlearning/moe/host/report/diagnosis"
 	"github.com/gatedlearning/moe/host/report/page"
+	"github.com/gatedlearning/moe/internal/testslow"
 	"github.com/gatedlearning/moe/plugins/identity"
 )
 
@@ -23,6 +24,7 @@ import (
 // 400 pixels, light and dark: no message on the console, nothing wider than the
 // window.
 func TestPageInChromium(t *testing.T) {
+	testslow.Mark(t)
 	browser, err := exec.LookPath("chromium")
 	if err != nil {
 		t.Skip("chromium is not installed")
