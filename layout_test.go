@@ -157,7 +157,10 @@ var imports = map[string][]string{
 	"host/result/remedy": {"host/fitted", "host/infer", "host/infer/specification", "host/loss", "host/mixture", "host/model", "host/problem", "host/search/climb"},
 	"host/result/warn":   {"host/explore", "host/fitted", "host/infer", "host/loss", "host/model", "host/predict", "host/problem", "host/search/vacancy"},
 
-	"host":         {"sdk", "internal/claims", "internal/envelope", "internal/numeric", "internal/stream", "host/dataset", "host/descent", "host/fitted", "host/infer", "host/loss", "host/mixture", "host/model", "host/moment", "host/optim", "host/predict", "host/problem", "host/recheck", "host/result", "host/result/remedy", "host/search", "host/search/climb", "host/search/penalty", "host/search/steps", "host/search/vacancy", "host/shard", "host/terms", gonum},
+	// Of several fits one is chosen.
+	"host/criterion": {"host/fitted", "host/loss", "host/model", "host/predict", "host/problem"},
+
+	"host":         {"sdk", "internal/claims", "internal/envelope", "internal/numeric", "internal/stream", "host/criterion", "host/dataset", "host/descent", "host/fitted", "host/infer", "host/loss", "host/mixture", "host/model", "host/moment", "host/optim", "host/predict", "host/problem", "host/recheck", "host/result", "host/result/remedy", "host/search", "host/search/climb", "host/search/penalty", "host/search/steps", "host/search/vacancy", "host/shard", "host/terms", gonum},
 	"host/network": {"sdk", "sdk/gauss", "solver/properties", "internal/numeric", "host/model", "host/optim", "host/tensor", "host/metric", "host/dataset", "host/infer", "host/infer/specification", "host/problem", "host/recheck", "internal/stream", gonum},
 	"host/diverse": {"sdk/gauss", "host/model", "host/optim", "host/network", "internal/stream", gonum},
 	"host/catalog": {"sdk", "expression", "table", "internal/claims", "internal/pluginproc", "internal/sandbox", "internal/spotcheck", "internal/suggest", "internal/wasm", "internal/wire", "internal/atomicfile",

@@ -201,6 +201,26 @@ func (x *Comparison) Config(c Config) Config {
 	return c
 }
 
+// k is the number of experts that is chosen; 0 of none.
+func (x *Comparison) k() int {
+	if x == nil {
+		return 0
+	}
+	return x.K
+}
+
+// into puts into the table of a range's fits what the rows that were left out say of each.
+func (x *Comparison) into(selection []fitted.Candidate) {
+	if x == nil {
+		return
+	}
+	for i := range x.scores[:min(len(x.scores), len(selection))] {
+		if x.scores[i].sound() {
+			selection[i].HeldOut = &x.scores[i].logLikelihood
+		}
+	}
+}
+
 // sourceKey tells the tables of alternatives apart.
 func (a Alternative) sourceKey() any {
 	if reflect.ValueOf(a.Source).Comparable() {

@@ -13,6 +13,7 @@ import (
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/stat/distuv"
 
+	"github.com/gatedlearning/moe/host/criterion"
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/loss"
@@ -116,7 +117,7 @@ func (s *series) bounded(ctx context.Context, act sdk.Activation, to int) (bound
 // rise fits one expert, two, and so on, to a half.
 type rise struct {
 	*series
-	fits []rung
+	fits []criterion.Fit
 }
 
 // openRise opens a half for up to to experts, or, with to then less, as many as its rows determine.
@@ -146,9 +147,9 @@ func (r *rise) fit(ctx context.Context, k int) (*fitted.Model, error) {
 		if err := result.Penalise(ctx, p, m, r.cfg.written()); err != nil {
 			return nil, err
 		}
-		r.fits = append(r.fits, rungOf(p, c, m))
+		r.fits = append(r.fits, criterion.Of(p, c, m))
 	}
-	return r.fits[k-1].model, nil
+	return r.fits[k-1].Model, nil
 }
 
 // most is the greatest log-likelihood of at most k experts: +Inf where the search has not come to a maximum of one of
@@ -163,28 +164,6 @@ func (r *rise) most(ctx context.Context, k int) (float64, error) {
 		most = max(most, m.Fit.LogLikelihood)
 	}
 	return most, nil
-}
-
-// withinBIC is by how much BIC may be above the least for a k to be left, however few parameters tell the two apart.
-const withinBIC = 20
-
-// left are the ks from a bound on, if there is one, whose BIC, corrected for few rows, is within withinBIC of the
-// least, or that a penalty of 3 a parameter prefers to the k of the least, which are larger ones: experts that overlap
-// gain too little for log n a parameter. docs/studies/inference.md says on which tables both were chosen, and how often
-// the set held k on others.
-func (r rungs) left(bound *fitted.AtLeast) (ks []int) {
-	var best rung
-	for _, k := range slices.Sorted(maps.Keys(r)) {
-		if bound != nil && k < bound.K {
-			continue
-		}
-		if ks = append(ks, k); len(ks) == 1 || r[k].bicc() < best.bicc() {
-			best = r[k]
-		}
-	}
-	return slices.DeleteFunc(ks, func(k int) bool {
-		return !(r[k].bicc() <= best.bicc()+withinBIC || r[k].aic3c() <= best.aic3c())
-	})
 }
 
 // newRowsOf is the log-likelihood of rows by the model that predicts new ones.

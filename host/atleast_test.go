@@ -12,7 +12,6 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/gatedlearning/moe/host/dataset"
-	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/internal/testslow"
 )
@@ -275,35 +274,6 @@ func TestAtLeastOfFewLevels(t *testing.T) {
 		})
 		if rows == 2 && (bound == nil || bound.K != 2) || rows == 1 && (bound != nil || !said) {
 			t.Errorf("%d rows: bound %+v, notes %q", rows, bound, m.Fit.Notes)
-		}
-	}
-}
-
-// TestLeft: those from the bound on whose BIC is within 20 of the least, and larger ones whose log-likelihood pays 3 for each
-// parameter more, of which every expert has three; of few rows both penalties are larger.
-func TestLeft(t *testing.T) {
-	r := rungs{}
-	for k, loglik := range map[int]float64{1: -60, 2: -30, 3: -29, 4: -18.5, 5: -11.9, 6: math.NaN()} {
-		r[k] = rung{few: 1, parameters: 3 * k, candidate: fitted.Candidate{K: k, LogLikelihood: loglik, BIC: 4*3*float64(k) - 2*loglik}}
-	}
-	// BIC is 132, 84, 94, 85, 83.8 and none
-	for _, c := range []struct {
-		bound *fitted.AtLeast
-		want  []int
-	}{{nil, []int{2, 3, 4, 5}}, {&fitted.AtLeast{K: 3}, []int{3, 4, 5}}, {&fitted.AtLeast{K: 5}, []int{5}},
-		{&fitted.AtLeast{K: 6}, nil}} {
-		if got := r.left(c.bound); !slices.Equal(got, c.want) {
-			t.Errorf("bound %v: %v, want %v", c.bound, got, c.want)
-		}
-	}
-	// 14 parameters more cost 42 of twice the log-likelihood, and 84 of few rows; BIC is more than 20 above the least.
-	for _, c := range []struct{ few, loglik float64 }{{1, -19}, {2, 2}} {
-		for by, want := range map[float64][]int{0: {1, 2}, -.1: {1}, .1: {1, 2}} {
-			r := rungs{1: {few: c.few, parameters: 20, candidate: fitted.Candidate{K: 1, LogLikelihood: -40, BIC: 6*20 + 80}},
-				2: {few: c.few, parameters: 34, candidate: fitted.Candidate{K: 2, LogLikelihood: c.loglik + by, BIC: 6*34 - 2*(c.loglik+by)}}}
-			if got := r.left(nil); !slices.Equal(got, want) {
-				t.Errorf("few rows %v, a log-likelihood of %v: %v, want %v", c.few, c.loglik+by, got, want)
-			}
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"gonum.org/v1/gonum/floats"
 
+	"github.com/gatedlearning/moe/host/criterion"
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/predict"
 	"github.com/gatedlearning/moe/plugins/identity"
@@ -27,8 +28,8 @@ func TestAverageStudy(t *testing.T) {
 			if err != nil { // of too few rows
 				break
 			}
-			r := rung{candidate: fitted.Candidate{LogLikelihood: m.Fit.LogLikelihood, BIC: m.Fit.BIC}, few: fewness(float64(m.Fit.N), m.Fit.Parameters())}
-			terms, weights = append(terms, rowDensities(t, m, act, test)), append(weights, -r.bicc()/2)
+			r := criterion.Fit{Candidate: fitted.Candidate{LogLikelihood: m.Fit.LogLikelihood, BIC: m.Fit.BIC}, Few: criterion.Fewness(float64(m.Fit.N), m.Fit.Parameters())}
+			terms, weights = append(terms, rowDensities(t, m, act, test)), append(weights, -r.BICc()/2)
 		}
 		best, mean := floats.MaxIdx(weights), 0.0
 		floats.AddConst(-floats.LogSumExp(weights), weights)

@@ -7,7 +7,6 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/gatedlearning/moe/host/dataset"
-	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/internal/testslow"
 	"github.com/gatedlearning/moe/sdk"
 )
@@ -79,22 +78,6 @@ func TestChoose(t *testing.T) {
 	cfg.Choose = "aic"
 	if _, err := FitRange(t.Context(), g.act, rows, 1, 3, cfg); err == nil {
 		t.Error("a choice by aic")
-	}
-}
-
-// TestBICOfFewRows: the penalty 4·log 20 of 4 parameters and 20 rows becomes 20/14 of it; of 18 parameters it is infinite,
-// and a penalty is as it was where no noise is estimated. McQuarrie (1999).
-func TestBICOfFewRows(t *testing.T) {
-	for _, c := range []struct {
-		parameters int
-		few, want  float64
-	}{{4, fewness(20, 4), 4*2.995732273553991*20/14 + 60}, {17, fewness(20, 17), 17*2.995732273553991*20 + 60},
-		{18, fewness(20, 18), math.Inf(1)}, {40, fewness(20, 40), math.Inf(1)}, {4, 1, 4*2.995732273553991 + 60}} {
-		bic := float64(c.parameters)*2.995732273553991 + 60
-		got := rung{few: c.few, candidate: fitted.Candidate{LogLikelihood: -30, BIC: bic}}.bicc()
-		if !(math.Abs(got-c.want) <= 1e-12*math.Abs(c.want) || got == c.want) {
-			t.Errorf("%d parameters: %v, want %v", c.parameters, got, c.want)
-		}
 	}
 }
 

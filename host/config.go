@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/gatedlearning/moe/host/criterion"
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/descent"
 	"github.com/gatedlearning/moe/host/fitted"
@@ -235,6 +236,21 @@ const (
 // AllInputs lists what the features are taken for.
 func AllInputs() []Inputs { return moment.AllInputs() }
 
+// Choice is the criterion by which [FitRange] chooses the number of experts.
+type Choice = criterion.Choice
+
+// The criteria.
+const (
+	ByBICc    = criterion.ByBICc
+	ByBIC     = criterion.ByBIC
+	ByICL     = criterion.ByICL
+	ByHeldOut = criterion.ByHeldOut
+	BySet     = criterion.BySet
+)
+
+// Choices lists the criteria.
+func Choices() []Choice { return criterion.Choices() }
+
 // MiniBatches says how methods [L2] and [L4] descend their loss.
 type MiniBatches = descent.MiniBatches
 
@@ -278,7 +294,7 @@ func (c Config) checked() (Config, error) {
 	if err := c.request().Check(); err != nil {
 		return c, err
 	}
-	return c, firstError(c.checkTransform(), c.checkInputs(), c.checkErrors(), checkPenalties(c), c.Choose.check(),
+	return c, firstError(c.checkTransform(), c.checkInputs(), c.checkErrors(), checkPenalties(c), c.Choose.Check(),
 		c.checkMemory(), admitted(c), c.Method.check())
 }
 

@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"sync"
 
+	"github.com/gatedlearning/moe/host/criterion"
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/loss"
@@ -140,7 +141,7 @@ func crossValidate(ctx context.Context, all []Alternative, folds int) ([]crossed
 			tasks = append(tasks, task{i, fold})
 		}
 	}
-	fits, failed := make([]rungs, len(tasks)), make([]error, len(tasks))
+	fits, failed := make([]criterion.Fits, len(tasks)), make([]error, len(tasks))
 	threads := all[0].Config.Threads
 	if threads < 1 {
 		threads = runtime.GOMAXPROCS(0)
@@ -195,8 +196,8 @@ func crossValidate(ctx context.Context, all []Alternative, folds int) ([]crossed
 		left := o.table.left(task.fold)
 		for i := range o.scores {
 			f := fits[at][a.From+i]
-			if o.scores[i].parameters = f.parameters; o.err == nil {
-				o.err = o.scores[i].add(ctx, a.Activation, f.model, left)
+			if o.scores[i].parameters = f.Parameters; o.err == nil {
+				o.err = o.scores[i].add(ctx, a.Activation, f.Model, left)
 			}
 		}
 	}
@@ -204,7 +205,8 @@ func crossValidate(ctx context.Context, all []Alternative, folds int) ([]crossed
 }
 
 // everyK fits every number of experts to a table, each from its neighbours too as [FitRange] does.
-func everyK(ctx context.Context, act sdk.Activation, rows memoryTable, from, to int, cfg Config) (rungs, error) {
+func everyK(ctx context.Context, act sdk.Activation, rows memoryTable, from, to int,
+	cfg Config) (criterion.Fits, error) {
 	s, err := openRange(ctx, act, rows, from, to, cfg)
 	if err != nil {
 		return nil, err
@@ -215,7 +217,7 @@ func everyK(ctx context.Context, act sdk.Activation, rows memoryTable, from, to 
 		return nil, err
 	}
 	for k, f := range fits {
-		if err := result.Penalise(ctx, s.p.With(k), f.model, s.cfg.written()); err != nil {
+		if err := result.Penalise(ctx, s.p.With(k), f.Model, s.cfg.written()); err != nil {
 			return nil, err
 		}
 	}

@@ -9,9 +9,9 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"testing"
 
+	"github.com/gatedlearning/moe/host/criterion"
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/predict"
@@ -99,18 +99,8 @@ func TestRangeMends(t *testing.T) {
 	if gain := two.LogLikelihood - alone.Fit.LogLikelihood; gain < two.Begun.Gain-1e-6 { // what came of it may have gone on
 		t.Errorf("k = 2 gains %.6f over its fit alone, want %.6f", gain, two.Begun.Gain)
 	}
-	if notes := fallsOf(m.Fit.Selection); notes != nil {
+	if notes := criterion.Falls(m.Fit.Selection); notes != nil {
 		t.Errorf("log-likelihoods fall: %v", notes)
-	}
-}
-
-// TestFallsOf: a fall is said, rounding is none, and neither is one after a fit that did not converge.
-func TestFallsOf(t *testing.T) {
-	of := func(k int, loglik float64, converged bool) fitted.Candidate {
-		return fitted.Candidate{K: k, LogLikelihood: loglik, Converged: converged}
-	}
-	if got := fallsOf([]fitted.Candidate{of(1, 5, true), of(2, 5-0.9e-6, true), of(3, 4, true), of(4, 9, false), of(5, 8, true)}); len(got) != 1 || !strings.HasPrefix(got[0], "k = 3 has a log-likelihood 1 below that of k = 2") {
-		t.Errorf("%q", got)
 	}
 }
 
@@ -174,7 +164,7 @@ func TestRangeStudy(t *testing.T) {
 			t.Fatal(err)
 		}
 		all := m.Fit.Selection
-		falls += len(fallsOf(all))
+		falls += len(criterion.Falls(all))
 		for _, c := range all {
 			fits++
 			if b := c.Begun; b != nil {
@@ -219,10 +209,10 @@ func TestCrossValidateMends(t *testing.T) {
 			t.Fatal(err)
 		}
 		for k := from; k <= to; k++ {
-			if fits[k].candidate.Begun != nil {
+			if fits[k].Candidate.Begun != nil {
 				mended++
 			}
-			e, err := predict.Evaluate(t.Context(), fits[k].model.ForNewRows().Params(), g.act, table.where(func(row int) bool { return part[row] == fold }))
+			e, err := predict.Evaluate(t.Context(), fits[k].Model.ForNewRows().Params(), g.act, table.where(func(row int) bool { return part[row] == fold }))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -4,14 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 
+	"github.com/gatedlearning/moe/host/criterion"
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/moment"
-	"github.com/gatedlearning/moe/host/predict"
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/host/result"
 	"github.com/gatedlearning/moe/host/search"
@@ -76,7 +75,8 @@ func FitRange(ctx context.Context, act sdk.Activation, src dataset.Source, from,
 	if err != nil {
 		return nil, err
 	}
-	best := cfg.Choose.choose(fits, held, bound)
+	best := cfg.Choose.Choose(fits, held.k(), bound)
+	held.into(best.Fit.Selection)
 	if why != "" {
 		best.Fit.Notes = append(best.Fit.Notes, "no lower bound for the number of experts: "+why)
 	}
@@ -89,12 +89,12 @@ func FitRange(ctx context.Context, act sdk.Activation, src dataset.Source, from,
 			"without a part the rows do not determine so many experts", from+len(held.scores)))
 	}
 	if vacancy.Nested(s.p) {
-		best.Fit.Notes = append(best.Fit.Notes, fallsOf(best.Fit.Selection)...)
+		best.Fit.Notes = append(best.Fit.Notes, criterion.Falls(best.Fit.Selection)...)
 	}
 	if to < asked {
 		best.Fit.Warn(fitted.WarnStopped, "k up to %d was fitted, not up to %d: %s", to, asked, stopped)
 	} else {
-		warnOfEdge(best, from, to)
+		criterion.WarnOfEdge(best, from, to)
 	}
 	if best.Fit.EigengapK, err = s.e.EigengapK(s.p.Plain()); err != nil {
 		return nil, err
@@ -133,8 +133,8 @@ func (s *series) close(ctx context.Context) {
 }
 
 // ladder fits every k, from its neighbours too where that helps.
-func (s *series) ladder(ctx context.Context, from, to int) (rungs, error) {
-	fits, made := rungs{}, 0
+func (s *series) ladder(ctx context.Context, from, to int) (criterion.Fits, error) {
+	fits, made := criterion.Fits{}, 0
 	_, auto := s.cfg.Method.(Auto)
 	helps := auto && vacancy.NeighboursHelp(s.p)
 	fit := func(k int, beside []int) error {
@@ -153,8 +153,8 @@ func (s *series) ladder(ctx context.Context, from, to int) (rungs, error) {
 		if m.K != k || m.Params().D != s.p.Shape.D {
 			return damaged("it has the fits of a range of k in another order")
 		}
-		if was := fits[k].model; was == nil || m.Fit.LogLikelihood > was.Fit.LogLikelihood {
-			fits[k] = rungOf(s.p.With(k), c, m)
+		if was := fits[k].Model; was == nil || m.Fit.LogLikelihood > was.Fit.LogLikelihood {
+			fits[k] = criterion.Of(s.p.With(k), c, m)
 		}
 		made++
 		return nil
@@ -228,28 +228,14 @@ func upAndDown(from, to int, fit func(k int, beside []int) error, beats func(k, 
 
 // neighbour is a fit as the search for a k beside it takes it; false for none, and where an expert has shrunk onto a
 // few rows.
-func (s *series) neighbour(r rung) (search.Neighbour, bool) {
-	m := r.model
+func (s *series) neighbour(f criterion.Fit) (search.Neighbour, bool) {
+	m := f.Model
 	if m == nil || m.Fit.Status == result.Shrunk {
 		return search.Neighbour{}, false
 	}
 	p := s.p.With(m.K)
 	return search.Neighbour{Params: p.Shape.Adopt(p.Units.Into(m.Params())),
 		Value: -m.Fit.LogLikelihood / p.Weights.Total}, true
-}
-
-// nestedRounding is by how much the log-likelihood of a mixture may be below that of one that it contains.
-const nestedRounding = 1e-6
-
-// fallsOf says where the log-likelihood falls with k, of mixtures that contain those before them.
-func fallsOf(all []fitted.Candidate) (notes []string) {
-	for i := 1; i < len(all); i++ {
-		if a, b := all[i-1], all[i]; a.Converged && b.LogLikelihood < a.LogLikelihood-nestedRounding {
-			notes = append(notes, fmt.Sprintf("k = %d has a log-likelihood %.3g below that of k = %d, which it "+
-				"contains: a better optimum of it exists; see --starts", b.K, a.LogLikelihood-b.LogLikelihood, a.K))
-		}
-	}
-	return notes
 }
 
 // series is the data that several fits are made of, one after the other, and what has
@@ -298,7 +284,7 @@ func (s *series) fit(ctx context.Context, p *problem.Problem, cfg Config, from [
 	if err != nil {
 		return err
 	}
-	c, err := candidate(ctx, p, m, as)
+	c, err := criterion.Measure(ctx, p, m, as)
 	if err != nil {
 		return err
 	}
@@ -375,40 +361,8 @@ func (s chosen) with(c fitted.Candidate, m *fitted.Model) chosen {
 	if !s.Grown {
 		s.Models = append(s.Models[:len(s.Models):len(s.Models)], m)
 	} else if was := s.Model; was == nil ||
-		preferred(m.Fit.Converged, was.Fit.Converged, m.Fit.BIC, was.Fit.BIC) {
+		criterion.Preferred(m.Fit.Converged, was.Fit.Converged, m.Fit.BIC, was.Fit.BIC) {
 		s.Model = m
 	}
 	return s
-}
-
-// candidate measures a fit, which came about as it says, for the table of all.
-func candidate(ctx context.Context, p *problem.Problem, m *fitted.Model,
-	as fitted.Candidate) (fitted.Candidate, error) {
-	e, err := entropy(ctx, p, m)
-	as.K, as.LogLikelihood, as.AIC, as.BIC = m.K, m.Fit.LogLikelihood, m.Fit.AIC, m.Fit.BIC
-	as.ICL, as.Converged, as.Begun = m.Fit.BIC+2*e, m.Fit.Converged, m.Fit.Begun
-	return as, err
-}
-
-// entropy is that of the posteriors of m, −Σ_rows w·Σ_i r_i·log r_i.
-func entropy(ctx context.Context, p *problem.Problem, m *fitted.Model) (float64, error) {
-	if p.Grouped() {
-		return groupEntropy(ctx, p, m)
-	}
-	predictor := predict.NewPredictor(p.Units.Into(m.Params()), p.G, p.Schema.Name)
-	sum := 0.0
-	err := model.InOrder(ctx, p.Given, func(b *model.Block) error {
-		prediction, err := predictor.Predict(ctx, b)
-		if err != nil {
-			return err
-		}
-		for at, r := range prediction.Posterior {
-			if r <= 0 {
-				continue
-			}
-			sum += -r * math.Log(r) * b.Weight(at%b.N)
-		}
-		return nil
-	})
-	return sum, err
 }
