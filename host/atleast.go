@@ -84,7 +84,7 @@ func (s *series) bounded(ctx context.Context, act sdk.Activation, to int) (bound
 	if to < 2 {
 		return nil, "the rows of a half do not determine two experts", nil
 	}
-	bound = &fitted.AtLeast{K: 1, Level: boundLevel, Rows: half[0].data.N + half[1].data.N}
+	bound = &fitted.AtLeast{K: 1, Level: boundLevel, Rows: half[0].Data.N + half[1].Data.N}
 	for bound.K < to {
 		var e [2]float64
 		for h := range half {
@@ -121,7 +121,7 @@ type rise struct {
 }
 
 // openRise opens a half for up to to experts, or, with to then less, as many as its rows determine.
-func openRise(ctx context.Context, act sdk.Activation, rows memoryTable, to *int, cfg Config) (*rise, error) {
+func openRise(ctx context.Context, act sdk.Activation, rows dataset.Loaded, to *int, cfg Config) (*rise, error) {
 	s, err := openRange(ctx, act, rows, 1, *to, cfg)
 	if few := (*problem.FewRowsError)(nil); errors.As(err, &few) && few.K >= 1 && few.K < *to {
 		*to = few.K
@@ -167,9 +167,9 @@ func (r *rise) most(ctx context.Context, k int) (float64, error) {
 }
 
 // newRowsOf is the log-likelihood of rows by the model that predicts new ones.
-func newRowsOf(ctx context.Context, act sdk.Activation, m *fitted.Model, rows memoryTable) (float64, error) {
+func newRowsOf(ctx context.Context, act sdk.Activation, m *fitted.Model, rows dataset.Loaded) (float64, error) {
 	at := m.ForNewRows().Params()
-	return loss.NewLikelihood(rows.data, act, at, loss.All, 1).LogLikelihood(ctx, at)
+	return loss.NewLikelihood(rows.Data, act, at, loss.All, 1).LogLikelihood(ctx, at)
 }
 
 // mostDeals are made for a column that is constant in a half.
@@ -177,15 +177,15 @@ const mostDeals = 20
 
 // varied are halves in which no feature is constant, as the column of a rare level may be, of the first mostDeals. That
 // looks at the features alone, given which the targets are independent still.
-func varied(ctx context.Context, rows model.Rows, schema dataset.Schema, seed uint64) (half [2]memoryTable, why string,
-	err error) {
+func varied(ctx context.Context, rows model.Rows, schema dataset.Schema, seed uint64) (half [2]dataset.Loaded,
+	why string, err error) {
 	fixed := ""
 	for deal := range mostDeals {
 		half, why, err = halves(ctx, rows, schema, seed, deal)
 		if why != "" || err != nil {
 			return half, why, err
 		}
-		if fixed = cmp.Or(half[0].constant(), half[1].constant()); fixed == "" {
+		if fixed = cmp.Or(constant(half[0]), constant(half[1])); fixed == "" {
 			return half, "", nil
 		}
 	}
@@ -193,15 +193,15 @@ func varied(ctx context.Context, rows model.Rows, schema dataset.Schema, seed ui
 }
 
 // constant is the first feature that is the same in all rows; "" where none is.
-func (t memoryTable) constant() string {
-	for j := range t.data.D {
+func constant(t dataset.Loaded) string {
+	for j := range t.Data.D {
 		least, most := math.Inf(1), math.Inf(-1)
-		for i := range t.data.Blocks {
-			column := t.data.Blocks[i].Col(j)
+		for i := range t.Data.Blocks {
+			column := t.Data.Blocks[i].Col(j)
 			least, most = min(least, floats.Min(column)), max(most, floats.Max(column))
 		}
 		if least == most {
-			return t.schema.Features[j]
+			return t.Schema().Features[j]
 		}
 	}
 	return ""
@@ -211,7 +211,7 @@ func (t memoryTable) constant() string {
 // why there are none. The rows of a cluster or a group are in one; of a weight, which is a count, each copy is dealt by
 // itself.
 func halves(ctx context.Context, rows model.Rows, schema dataset.Schema, seed uint64,
-	index int) (half [2]memoryTable, why string, err error) {
+	index int) (half [2]dataset.Loaded, why string, err error) {
 	dealt, why, err := deal(ctx, rows, stream.New(seed, stream.Halves, index))
 	if why != "" || err != nil {
 		return half, why, err
@@ -228,7 +228,7 @@ func halves(ctx context.Context, rows model.Rows, schema dataset.Schema, seed ui
 			}
 			of = of[data.Blocks[i].N:]
 		}
-		half[h] = memoryTable{schema, data}
+		half[h] = dataset.InMemory(schema, data)
 	}
 	return half, "", nil
 }

@@ -17,7 +17,7 @@ import (
 )
 
 // tableWith is a table of one feature, 0, 1, 2, …, with columns of roles.
-func tableWith(n int, roles map[model.Role]func(row int) float64) memoryTable {
+func tableWith(n int, roles map[model.Role]func(row int) float64) dataset.Loaded {
 	schema, data := dataset.Schema{Features: []string{"x"}, Target: "y"}, &model.Data{N: n, D: 1}
 	for role := range roles {
 		schema.Roles[role] = "column"
@@ -36,7 +36,7 @@ func tableWith(n int, roles map[model.Role]func(row int) float64) memoryTable {
 		}
 		data.Blocks = append(data.Blocks, b)
 	}
-	return memoryTable{schema, data}
+	return dataset.InMemory(schema, data)
 }
 
 // TestHalves: no row is in both halves and none in neither, groups and clusters are whole, copies of a row are dealt one by
@@ -45,7 +45,7 @@ func TestHalves(t *testing.T) {
 	third := func(row int) float64 { return float64(row / 3) }
 	weighty := func(row int) float64 { return float64((row%4 + 1) * 100) }
 	for name, c := range map[string]struct {
-		table memoryTable
+		table dataset.Loaded
 		whole int  // rows of a unit
 		both  bool // a row may be in both
 	}{
@@ -54,22 +54,22 @@ func TestHalves(t *testing.T) {
 		"clusters": {tableWith(99, map[model.Role]func(int) float64{model.Clusters: third, model.Weights: weighty}), 3, false},
 		"weights":  {tableWith(100, map[model.Role]func(int) float64{model.Weights: weighty}), 1, true},
 	} {
-		half, why, err := halves(t.Context(), c.table.data, c.table.schema, 1, 0)
+		half, why, err := halves(t.Context(), c.table.Data, c.table.Schema(), 1, 0)
 		if why != "" || err != nil {
 			t.Fatalf("%s: %s, %v", name, why, err)
 		}
 		in, weights := [2]map[int]float64{{}, {}}, [2]float64{}
 		for h := range half {
-			for i := range half[h].data.Blocks {
-				b := &half[h].data.Blocks[i]
+			for i := range half[h].Data.Blocks {
+				b := &half[h].Data.Blocks[i]
 				for r := range b.N {
 					in[h][int(b.X[r])] = b.Weight(r)
 					weights[h] += b.Weight(r)
 				}
 			}
 		}
-		for row := range c.table.data.N {
-			want, a, b := c.table.data.Blocks[0].Weight(row), in[0][row], in[1][row]
+		for row := range c.table.Data.N {
+			want, a, b := c.table.Data.Blocks[0].Weight(row), in[0][row], in[1][row]
 			if want != a+b {
 				t.Errorf("%s: of row %d of weight %g the halves have %g and %g", name, row, want, a, b)
 			}
@@ -88,21 +88,21 @@ func TestHalves(t *testing.T) {
 		}
 	}
 	fractions := tableWith(10, map[model.Role]func(int) float64{model.Weights: func(int) float64 { return 1.5 }})
-	if _, why, _ := halves(t.Context(), fractions.data, fractions.schema, 1, 0); why == "" {
+	if _, why, _ := halves(t.Context(), fractions.Data, fractions.Schema(), 1, 0); why == "" {
 		t.Error("halves of weights that are no counts")
 	}
 	for name, roles := range map[string]map[model.Role]func(int) float64{
 		"rows": nil, "groups": {model.Groups: third}, "weights": {model.Weights: func(int) float64 { return 3 }}} {
 		large := tableWith(5*mostBoundRows, roles)
-		half, _, err := halves(t.Context(), large.data, large.schema, 1, 0)
+		half, _, err := halves(t.Context(), large.Data, large.Schema(), 1, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for h := range half {
 			want, got := mostBoundRows/2, 0.0 // rows, or copies of three each
-			for i := range half[h].data.Blocks {
-				for r := range half[h].data.Blocks[i].N {
-					got += half[h].data.Blocks[i].Weight(r)
+			for i := range half[h].Data.Blocks {
+				for r := range half[h].Data.Blocks[i].N {
+					got += half[h].Data.Blocks[i].Weight(r)
 				}
 			}
 			if name == "weights" {
@@ -141,7 +141,7 @@ func TestAtLeastByHand(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		terms = append(terms, byHand(two.ForNewRows().Params(), half[1-h].data)-leastSquares(t, half[1-h].data))
+		terms = append(terms, byHand(two.ForNewRows().Params(), half[1-h].Data)-leastSquares(t, half[1-h].Data))
 	}
 	if want, got := floats.LogSumExp(terms)-math.Ln2, m.Fit.AtLeast.LogE; len(got) != 1 || math.Abs(got[0]-want) > 1e-6 {
 		t.Errorf("log e-value %v, want %.8f", got, want)
@@ -208,7 +208,7 @@ func TestAtLeastOne(t *testing.T) {
 		rng := rand.New(rand.NewPCG(seed, 3434))
 		cfg := Config{Intercepts: BothIntercepts, Seed: seed, Threads: 1}
 		table, act := tableWith(60, nil), ident
-		b := &table.data.Blocks[0]
+		b := &table.Data.Blocks[0]
 		for r := range b.N {
 			b.X[r] = rng.NormFloat64()
 			b.Y[r] = b.X[r] + rng.NormFloat64()
@@ -222,7 +222,7 @@ func TestAtLeastOne(t *testing.T) {
 			cells := slices.SortedFunc(maps.Keys(counts), func(a, b [2]float64) int { return slices.Compare(a[:], b[:]) })
 			table = tableWith(len(cells), map[model.Role]func(int) float64{
 				model.Weights: func(row int) float64 { return counts[cells[row]] }})
-			b = &table.data.Blocks[0]
+			b = &table.Data.Blocks[0]
 			for r, cell := range cells {
 				b.X[r], b.Y[r] = cell[0], cell[1]
 			}

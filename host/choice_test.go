@@ -11,37 +11,6 @@ import (
 	"github.com/gatedlearning/moe/sdk"
 )
 
-// TestSimplest: the one of the fewest parameters that is not worse than the best by more than a standard error of their difference.
-func TestSimplest(t *testing.T) {
-	const n = 400
-	beside := func(other score, off, spread float64) (s score) { // by off ± spread a row: off·n ± spread·√n
-		for t, v := range other.terms {
-			s.count(1, v+off+spread*float64(2*(t%2)-1))
-		}
-		return s
-	}
-	base := beside(score{terms: make([]float64, n)}, -1, 1)
-	second := beside(base, .5, .1)
-	for name, c := range map[string]struct {
-		held []score
-		want int
-	}{
-		"the first is best":      {[]score{base, beside(base, -.2, .1)}, 0},
-		"better by 80 ± 10":      {[]score{base, beside(base, .2, .5)}, 1},
-		"better by 4 ± 20":       {[]score{base, beside(base, .01, 1)}, 0},
-		"the third by 4 ± 20":    {[]score{base, second, beside(second, .01, 1)}, 1},
-		"all rows by one number": {[]score{base, beside(base, .01, 0)}, 1},
-		"one":                    {[]score{base}, 0},
-	} {
-		for i := range c.held {
-			c.held[i].parameters = i
-		}
-		if got, _ := simplest(c.held); got != c.want {
-			t.Errorf("%s: %d, want %d", name, got, c.want)
-		}
-	}
-}
-
 // TestChoose: a range is chosen from by ICL, and by what crossvalidation says, which is in the table then.
 func TestChoose(t *testing.T) {
 	testslow.Mark(t)
@@ -51,9 +20,9 @@ func TestChoose(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rows, cfg := memoryTable{src.Schema(), data}, g.config()
+	rows, cfg := dataset.InMemory(src.Schema(), data), g.config()
 	cfg.Seed, cfg.Method = 1, EM{Starts: 2}
-	held, err := CrossValidate(t.Context(), g.act, rows, 1, 3, choiceFolds, cfg)
+	held, err := CrossValidate(t.Context(), g.act, rows, 1, 3, 10, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

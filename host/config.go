@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/gatedlearning/moe/host/criterion"
+	"github.com/gatedlearning/moe/host/crossvalidation"
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/descent"
 	"github.com/gatedlearning/moe/host/fitted"
@@ -62,7 +63,7 @@ type Config struct {
 	// nil where the columns are the features. See [Config.For].
 	Design *terms.Design
 
-	compared *Comparison // what chose this description of the model among others
+	compared *crossvalidation.Comparison // what chose this description of the model among others
 
 	beside   bool // the rows are some of a table: optima that may be the best on all are kept
 	unjudged bool // the fit is to predict other rows alone: it has neither certificate nor standard errors
@@ -138,6 +139,13 @@ func (c Config) For(t *terms.Table) Config {
 	} else if t.Gate != nil {
 		c.Gate = Softmax{Features: t.Gate}
 	}
+	return c
+}
+
+// ChosenBy is the configuration of the alternative that a comparison has chosen, for the fit of it to all rows:
+// [FitRange] takes the number of experts that was, and the model has the table of all.
+func (c Config) ChosenBy(x *crossvalidation.Comparison) Config {
+	c.K, c.compared = x.K, x
 	return c
 }
 

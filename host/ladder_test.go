@@ -200,10 +200,10 @@ func TestCrossValidateMends(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	table, part := memoryTable{src.Schema(), data}, penalty.Folds(data.N, folds, cfg.Seed)
+	table, part := dataset.InMemory(src.Schema(), data), penalty.Folds(data.N, folds, cfg.Seed)
 	want, mended := make([]float64, to+1), 0
 	for fold := range folds {
-		rest := table.where(func(row int) bool { return part[row] != fold })
+		rest := table.Where(func(row int) bool { return part[row] != fold })
 		fits, err := everyK(t.Context(), g.act, rest, from, to, cfg)
 		if err != nil {
 			t.Fatal(err)
@@ -212,7 +212,7 @@ func TestCrossValidateMends(t *testing.T) {
 			if fits[k].Candidate.Begun != nil {
 				mended++
 			}
-			e, err := predict.Evaluate(t.Context(), fits[k].Model.ForNewRows().Params(), g.act, table.where(func(row int) bool { return part[row] == fold }))
+			e, err := predict.Evaluate(t.Context(), fits[k].Model.ForNewRows().Params(), g.act, table.Where(func(row int) bool { return part[row] == fold }))
 			if err != nil {
 				t.Fatal(err)
 			}

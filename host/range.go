@@ -75,8 +75,14 @@ func FitRange(ctx context.Context, act sdk.Activation, src dataset.Source, from,
 	if err != nil {
 		return nil, err
 	}
-	best := cfg.Choose.Choose(fits, held.k(), bound)
-	held.into(best.Fit.Selection)
+	heldOut := 0
+	if held != nil {
+		heldOut = held.K
+	}
+	best := cfg.Choose.Choose(fits, heldOut, bound)
+	if held != nil {
+		held.Into(best.Fit.Selection)
+	}
 	if why != "" {
 		best.Fit.Notes = append(best.Fit.Notes, "no lower bound for the number of experts: "+why)
 	}
@@ -84,9 +90,9 @@ func FitRange(ctx context.Context, act sdk.Activation, src dataset.Source, from,
 		best.Fit.Warn(fitted.WarnLargerK, "there are at least %d experts, with 95 %% confidence, and k = %d was "+
 			"chosen: --choose set takes the least k that the data leave", bound.K, best.K)
 	}
-	if held != nil && len(held.scores) <= to-from {
+	if held != nil && held.Ks() <= to-from {
 		best.Fit.Notes = append(best.Fit.Notes, fmt.Sprintf("k from %d on was not looked at by crossvalidation: "+
-			"without a part the rows do not determine so many experts", from+len(held.scores)))
+			"without a part the rows do not determine so many experts", from+held.Ks()))
 	}
 	if vacancy.Nested(s.p) {
 		best.Fit.Notes = append(best.Fit.Notes, criterion.Falls(best.Fit.Selection)...)
