@@ -143,7 +143,7 @@ func (r *rise) fit(ctx context.Context, k int) (*fitted.Model, error) {
 		if err := r.series.fit(ctx, p, r.cfg.of(k), from, fitted.Candidate{}); err != nil {
 			return nil, err
 		}
-		c, m := r.asked.chosen.at(k - 1)
+		c, m := r.asked.chosen.Selection[k-1], r.asked.chosen.Models[k-1]
 		if err := result.Penalise(ctx, p, m, r.cfg.written()); err != nil {
 			return nil, err
 		}

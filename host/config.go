@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/gatedlearning/moe/host/checkpoint"
 	"github.com/gatedlearning/moe/host/criterion"
 	"github.com/gatedlearning/moe/host/crossvalidation"
 	"github.com/gatedlearning/moe/host/dataset"
@@ -258,6 +259,9 @@ const (
 
 // Choices lists the criteria.
 func Choices() []Choice { return criterion.Choices() }
+
+// Checkpoint is where a fit stood, see [Config.Resume].
+type Checkpoint = checkpoint.Checkpoint
 
 // MiniBatches says how methods [L2] and [L4] descend their loss.
 type MiniBatches = descent.MiniBatches

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/gatedlearning/moe/host/checkpoint"
 	"github.com/gatedlearning/moe/host/criterion"
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
@@ -131,7 +132,7 @@ func TestResumeMended(t *testing.T) {
 		}
 		change()
 		cfg.Resume, cfg.Checkpoint = &c, nil
-		var refused *CheckpointError
+		var refused *checkpoint.Error
 		if _, err := FitRange(t.Context(), g.act, src, 1, 3, cfg); !errors.As(err, &refused) {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/gatedlearning/moe/host/checkpoint"
 	"github.com/gatedlearning/moe/host/criterion"
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
@@ -123,7 +124,7 @@ func openRange(ctx context.Context, act sdk.Activation, src dataset.Source, from
 		err = s.cfg.sameFamily(s.p)
 	}
 	if err == nil {
-		err = s.begin(ctx, chosen{From: from, To: to})
+		err = s.begin(ctx, checkpoint.Series{From: from, To: to})
 	}
 	if err != nil {
 		s.p.Close()
@@ -155,9 +156,9 @@ func (s *series) ladder(ctx context.Context, from, to int) (criterion.Fits, erro
 				return err
 			}
 		}
-		c, m := s.asked.chosen.at(made)
+		c, m := s.asked.chosen.Selection[made], s.asked.chosen.Models[made]
 		if m.K != k || m.Params().D != s.p.Shape.D {
-			return damaged("it has the fits of a range of k in another order")
+			return checkpoint.Damaged("it has the fits of a range of k in another order")
 		}
 		if was := fits[k].Model; was == nil || m.Fit.LogLikelihood > was.Fit.LogLikelihood {
 			fits[k] = criterion.Of(s.p.With(k), c, m)
@@ -260,7 +261,7 @@ func openSeries(ctx context.Context, act sdk.Activation, src dataset.Source, cfg
 }
 
 // begin measures the data and goes on where a checkpoint stood, if there is one.
-func (s *series) begin(ctx context.Context, from chosen) (err error) {
+func (s *series) begin(ctx context.Context, from checkpoint.Series) (err error) {
 	if s.e, err = measure(ctx, s.p, s.cfg.want()); err != nil {
 		return err
 	}
@@ -294,7 +295,7 @@ func (s *series) fit(ctx context.Context, p *problem.Problem, cfg Config, from [
 	if err != nil {
 		return err
 	}
-	s.asked.chosen = s.asked.chosen.with(c, m)
+	s.asked.chosen = after(s.asked.chosen, c, m)
 	return nil
 }
 
@@ -339,30 +340,8 @@ func (c Config) showing(what string) Config {
 	return c
 }
 
-// chosen is what a series has come to: all fits so far, in the order in which they were made. From and To
-// are the least and the most experts.
-type chosen struct {
-	From, To  int
-	Grown     bool `json:",omitempty"` // a tree
-	Selection []fitted.Candidate
-	Model     *fitted.Model   // of trees, the best
-	Models    []*fitted.Model `json:",omitempty"` // of a range, of each fit
-}
-
-// at is the fit of a range that was made after so many others.
-func (s chosen) at(i int) (fitted.Candidate, *fitted.Model) { return s.Selection[i], s.Models[i] }
-
-// whole says whether it has all that it says.
-func (s *chosen) whole() bool {
-	if s == nil || s.Grown {
-		return s != nil && (len(s.Selection) == 0 || s.Model != nil && s.Model.Validate() == nil)
-	}
-	return len(s.Models) == len(s.Selection) && !slices.ContainsFunc(s.Models,
-		func(m *fitted.Model) bool { return m == nil || m.Validate() != nil })
-}
-
-// with returns what a series has come to after another fit.
-func (s chosen) with(c fitted.Candidate, m *fitted.Model) chosen {
+// after is what a series has come to after another fit.
+func after(s checkpoint.Series, c fitted.Candidate, m *fitted.Model) checkpoint.Series {
 	s.Selection = append(s.Selection[:len(s.Selection):len(s.Selection)], c)
 	if !s.Grown {
 		s.Models = append(s.Models[:len(s.Models):len(s.Models)], m)
