@@ -159,10 +159,11 @@ var imports = map[string][]string{
 
 	// Of several fits one is chosen.
 	"host/criterion":       {"host/fitted", "host/loss", "host/model", "host/predict", "host/problem"},
+	"host/atleast":         {"sdk", "internal/numeric", "internal/stream", "host/dataset", "host/fitted", "host/loss", "host/model", gonum},
 	"host/checkpoint":      {"internal/claims", "internal/envelope", "internal/numeric", "host/fitted", "host/model", "host/optim", "host/problem", "host/search"},
 	"host/crossvalidation": {"sdk", "internal/numeric", "host/criterion", "host/dataset", "host/fitted", "host/loss", "host/model", "host/predict", "host/problem", "host/search/penalty", gonum},
 
-	"host":         {"sdk", "internal/claims", "internal/numeric", "internal/stream", "host/checkpoint", "host/criterion", "host/crossvalidation", "host/dataset", "host/descent", "host/fitted", "host/infer", "host/loss", "host/mixture", "host/model", "host/moment", "host/optim", "host/predict", "host/problem", "host/recheck", "host/result", "host/result/remedy", "host/search", "host/search/climb", "host/search/penalty", "host/search/steps", "host/search/vacancy", "host/shard", "host/terms", gonum},
+	"host":         {"sdk", "internal/claims", "internal/stream", "host/atleast", "host/checkpoint", "host/criterion", "host/crossvalidation", "host/dataset", "host/descent", "host/fitted", "host/infer", "host/loss", "host/mixture", "host/model", "host/moment", "host/optim", "host/predict", "host/problem", "host/recheck", "host/result", "host/result/remedy", "host/search", "host/search/climb", "host/search/steps", "host/search/vacancy", "host/shard", "host/terms"},
 	"host/network": {"sdk", "sdk/gauss", "solver/properties", "internal/numeric", "host/model", "host/optim", "host/tensor", "host/metric", "host/dataset", "host/infer", "host/infer/specification", "host/problem", "host/recheck", "internal/stream", gonum},
 	"host/diverse": {"sdk/gauss", "host/model", "host/optim", "host/network", "internal/stream", gonum},
 	"host/catalog": {"sdk", "expression", "table", "internal/claims", "internal/pluginproc", "internal/sandbox", "internal/spotcheck", "internal/suggest", "internal/wasm", "internal/wire", "internal/atomicfile",
@@ -549,7 +550,6 @@ var larger = map[string]int{
 	// A file of these is a subject: a subcommand, a format, an experiment.
 	"cmd/moe": 0, "host/dataset": 0, "host/experiment": 0,
 
-	"host":        4400, // the steps of a fit, which no others use: a small file for each method and each kind of answer
 	"host/loss":   6300, // one likelihood: the passes share its rows and its layout of θ
 	"host/fitted": 3950, // one file: the parts of a model are checked against each other
 

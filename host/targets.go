@@ -126,8 +126,8 @@ func resumedTargets(targets []Target, digests []string, from *Checkpoint) ([]che
 	}
 	done := from.Targets
 	if len(done) >= len(targets) || from.Settings["target"] != quoted(targets[len(done)].Source.Schema().Target) {
-		return nil, &checkpoint.Error{Msg: "the checkpoint is of a fit of other targets; repeat the request, or start " +
-			"anew without it"}
+		return nil, &checkpoint.Error{Msg: "the checkpoint is of a fit of other targets; repeat the request, or " +
+			"start anew without it"}
 	}
 	for j, d := range done {
 		t := targets[j]
