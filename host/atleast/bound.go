@@ -33,7 +33,7 @@ func Bound(ctx context.Context, act sdk.Activation, half [2]dataset.Loaded, to i
 	for bound.K < to {
 		var e [2]float64
 		for h := range half {
-			most, err := most(bound.K, func(k int) (*fitted.Model, error) { return fit(1-h, k) })
+			greatest, err := most(bound.K, func(k int) (*fitted.Model, error) { return fit(1-h, k) })
 			if err != nil {
 				return nil, err
 			}
@@ -44,7 +44,7 @@ func Bound(ctx context.Context, act sdk.Activation, half [2]dataset.Loaded, to i
 			if e[h], err = newRowsOf(ctx, act, m, half[1-h]); err != nil {
 				return nil, err
 			}
-			e[h] -= most
+			e[h] -= greatest
 		}
 		v := floats.LogSumExp(e[:]) - math.Ln2
 		if !numeric.Finite(v) { // a maximum is not known
