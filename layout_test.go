@@ -157,7 +157,13 @@ var imports = map[string][]string{
 	"host/result/remedy": {"host/fitted", "host/infer", "host/infer/specification", "host/loss", "host/mixture", "host/model", "host/problem", "host/search/climb"},
 	"host/result/warn":   {"host/explore", "host/fitted", "host/infer", "host/loss", "host/model", "host/predict", "host/problem", "host/search/vacancy"},
 
-	"host":         {"sdk", "internal/claims", "internal/envelope", "internal/numeric", "internal/stream", "host/dataset", "host/descent", "host/fitted", "host/infer", "host/loss", "host/mixture", "host/model", "host/moment", "host/optim", "host/predict", "host/problem", "host/recheck", "host/result", "host/result/remedy", "host/search", "host/search/climb", "host/search/penalty", "host/search/steps", "host/search/vacancy", "host/shard", "host/terms", gonum},
+	// Of several fits one is chosen.
+	"host/criterion":       {"host/fitted", "host/loss", "host/model", "host/predict", "host/problem"},
+	"host/atleast":         {"sdk", "internal/numeric", "internal/stream", "host/dataset", "host/fitted", "host/loss", "host/model", gonum},
+	"host/checkpoint":      {"internal/claims", "internal/envelope", "internal/numeric", "host/fitted", "host/model", "host/optim", "host/problem", "host/search"},
+	"host/crossvalidation": {"sdk", "internal/numeric", "host/criterion", "host/dataset", "host/fitted", "host/loss", "host/model", "host/predict", "host/problem", "host/search/penalty", gonum},
+
+	"host":         {"sdk", "internal/claims", "internal/stream", "host/atleast", "host/checkpoint", "host/criterion", "host/crossvalidation", "host/dataset", "host/descent", "host/fitted", "host/infer", "host/loss", "host/mixture", "host/model", "host/moment", "host/optim", "host/predict", "host/problem", "host/recheck", "host/result", "host/result/remedy", "host/search", "host/search/climb", "host/search/steps", "host/search/vacancy", "host/shard", "host/terms"},
 	"host/network": {"sdk", "sdk/gauss", "solver/properties", "internal/numeric", "host/model", "host/optim", "host/tensor", "host/metric", "host/dataset", "host/infer", "host/infer/specification", "host/problem", "host/recheck", "internal/stream", gonum},
 	"host/diverse": {"sdk/gauss", "host/model", "host/optim", "host/network", "internal/stream", gonum},
 	"host/catalog": {"sdk", "expression", "table", "internal/claims", "internal/pluginproc", "internal/sandbox", "internal/spotcheck", "internal/suggest", "internal/wasm", "internal/wire", "internal/atomicfile",
@@ -170,7 +176,7 @@ var imports = map[string][]string{
 	"host/spec": {"sdk", "host", "host/dataset", "host/descent", "host/fitted", "host/model", "host/optim", "host/scaling", "host/shard", "host/terms", "internal/strictjson", "internal/suggest"},
 
 	// A recurrent layer is learned unit by unit, each a fit.
-	"host/gru/states": {"sdk", "host", "host/catalog", "host/dataset", "host/fitted", "host/gru", "host/infer", "host/model", "internal/envelope", "internal/numeric", gonum},
+	"host/gru/states": {"sdk", "host", "host/catalog", "host/checkpoint", "host/dataset", "host/fitted", "host/gru", "host/infer", "host/model", "internal/envelope", "internal/numeric", gonum},
 
 	// A curve is learned with the mixture, from starts that are fits.
 	"host/learn": {"expression", "table", "host", "host/model", "host/dataset", "host/fitted", "internal/stream", gonum},
@@ -182,7 +188,7 @@ var imports = map[string][]string{
 
 	"docs/schema": {},
 	"examples":    {},
-	"cmd/moe": {"docs/schema", "sdk", "examples", "expression", "table", "solver", "solver/properties", "host", "host/catalog", "host/dataset", "host/dataset/parquet", "host/terms", "host/descent", "host/diverse", "host/optim", "host/fitted", "host/gru", "host/gru/states", "host/learn", "host/predict", "host/infer", "host/metric", "host/mixture", "host/model", "host/native", "host/network",
+	"cmd/moe": {"docs/schema", "sdk", "examples", "expression", "table", "solver", "solver/properties", "host", "host/catalog", "host/checkpoint", "host/crossvalidation", "host/dataset", "host/dataset/parquet", "host/terms", "host/descent", "host/diverse", "host/optim", "host/fitted", "host/gru", "host/gru/states", "host/learn", "host/predict", "host/infer", "host/metric", "host/mixture", "host/model", "host/native", "host/network",
 		"host/experiment", "host/explore", "host/export", "host/figures", "host/report", "host/report/diagnosis", "host/report/numeral", "host/report/page", "host/report/verdict", "host/sample", "host/shard", "host/shard/newton", "host/benchmark", "host/spec", "host/sweep", "internal/atomicfile", "internal/memory", "internal/shown", "internal/suggest", "internal/tablefile", "internal/textfile", "internal/conform", "internal/wire",
 		"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/vbauerster/mpb", "golang.org/x/sys"},
 }
@@ -544,7 +550,6 @@ var larger = map[string]int{
 	// A file of these is a subject: a subcommand, a format, an experiment.
 	"cmd/moe": 0, "host/dataset": 0, "host/experiment": 0,
 
-	"host":        4400, // the steps of a fit, which no others use: a small file for each method and each kind of answer
 	"host/loss":   6300, // one likelihood: the passes share its rows and its layout of θ
 	"host/fitted": 3950, // one file: the parts of a model are checked against each other
 

@@ -2,23 +2,50 @@ package host
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"math"
-	"reflect"
 	"slices"
 	"strings"
 
-	"gonum.org/v1/gonum/floats"
-	"gonum.org/v1/gonum/stat"
-
+	"github.com/gatedlearning/moe/host/criterion"
+	"github.com/gatedlearning/moe/host/crossvalidation"
 	"github.com/gatedlearning/moe/host/dataset"
-	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/mixture"
-	"github.com/gatedlearning/moe/host/problem"
-	"github.com/gatedlearning/moe/internal/numeric"
+	"github.com/gatedlearning/moe/host/result"
 	"github.com/gatedlearning/moe/sdk"
 )
+
+// CrossValidate fits every number of experts from from to to without each of folds
+// parts of the rows in turn, and measures it on the part that was left out. The parts
+// are random, as equal as can be, and those of every k the same; a group of rows is in one. Without a part each k
+// begins from its neighbours too, as those of [FitRange] do. cfg.Truth and checkpoints are not looked at. Errors are
+// those of [FitRange].
+func CrossValidate(ctx context.Context, act sdk.Activation, src dataset.Source, from, to, folds int,
+	cfg Config) ([]crossvalidation.HeldOut, error) {
+	if from < 1 || to < from {
+		return nil, refuse("k from %d to %d, want 1 or more, the smaller first", from, to)
+	}
+	one := Alternative{Activation: act, Source: src, From: from, To: to, Config: cfg}
+	return crossvalidation.Of(ctx, one.tried(), folds)
+}
+
+// everyK fits every number of experts to a table, each from its neighbours too as [FitRange] does.
+func everyK(ctx context.Context, act sdk.Activation, rows dataset.Loaded, from, to int,
+	cfg Config) (criterion.Fits, error) {
+	s, err := openRange(ctx, act, rows, from, to, cfg)
+	if err != nil {
+		return nil, err
+	}
+	defer s.close(ctx)
+	fits, err := s.ladder(ctx, from, to)
+	if err != nil {
+		return nil, err
+	}
+	for k, f := range fits {
+		if err := result.Penalise(ctx, s.p.With(k), f.Model, s.cfg.written()); err != nil {
+			return nil, err
+		}
+	}
+	return fits, nil
+}
 
 // Alternative is one of several descriptions of a model of the same rows: From to To experts of Config, whose K is not
 // looked at.
@@ -31,15 +58,6 @@ type Alternative struct {
 	Settings map[string]string
 	// Refused says why it is none that can be fitted; nil of one that is tried.
 	Refused error
-}
-
-// Comparison is what [Compare] has found: which alternative is chosen, and how many experts of it.
-type Comparison struct {
-	Chosen int // its place among the alternatives
-	K      int
-
-	scores []score              // of the chosen alternative, from its least k on
-	table  []fitted.Description // of all; nil where there is one alternative, whose ks are in Fit.Selection
 }
 
 // Compare fits every number of experts of all alternatives without each of ten parts of the rows, as [CrossValidate]
@@ -57,12 +75,12 @@ type Comparison struct {
 // the rows without a part are enough. Families of whole numbers and of others are refused beside each other, whose
 // probabilities and densities do not compare. Experts have one activation.
 //
-// The fit of the chosen one to all rows is [Fit] or [FitRange] with [Comparison.Config].
-func Compare(ctx context.Context, all []Alternative) (*Comparison, error) {
-	var tried []Alternative
-	var place []int
+// The fit of the chosen one to all rows is [Fit] or [FitRange] with [Config.ChosenBy].
+func Compare(ctx context.Context, all []Alternative) (*crossvalidation.Comparison, error) {
+	var tried []crossvalidation.Alternative
 	var families []string
-	for i, a := range all {
+	for _, a := range all {
+		tried = append(tried, a.tried())
 		switch {
 		case a.Refused != nil:
 			continue
@@ -71,24 +89,29 @@ func Compare(ctx context.Context, all []Alternative) (*Comparison, error) {
 		case a.Config.Leaves != nil:
 			return nil, refuse("descriptions are compared of experts of one activation, not of leaves of several")
 		}
-		tried, place, families = append(tried, a), append(place, i), append(families, a.Config.Family)
+		families = append(families, a.Config.Family)
 	}
-	if len(tried) == 0 {
+	if len(families) == 0 {
 		return nil, refuse("there is nothing to compare")
 	}
 	if err := Comparable(families); err != nil {
 		return nil, err
 	}
-	found, err := crossValidate(ctx, tried, 0)
-	if err != nil {
-		return nil, err
+	return crossvalidation.Compare(ctx, tried)
+}
+
+// tried is an alternative with its fits.
+func (a Alternative) tried() crossvalidation.Alternative {
+	return crossvalidation.Alternative{
+		Activation: a.Activation, Source: a.Source, From: a.From, To: a.To, Settings: a.Settings, Refused: a.Refused,
+		Fit: func(ctx context.Context, rows dataset.Loaded, from, to, threads int) (criterion.Fits, error) {
+			cfg := a.Config
+			cfg.Threads, cfg.Truth, cfg.unjudged = threads, nil, true
+			cfg.Checkpoint, cfg.Resume, cfg.Progress = nil, nil, nil
+			return everyK(ctx, a.Activation, rows, from, to, cfg)
+		},
+		Seed: a.Config.Seed, Threads: a.Config.Threads, Progress: a.Config.shows(StageHeldOut),
 	}
-	for i := range found {
-		if found[i], err = asFarAsRows(ctx, tried[i], found[i]); err != nil {
-			return nil, err
-		}
-	}
-	return chosenOf(all, place, found)
 }
 
 // Comparable refuses families of which some are of whole numbers alone, and some are not.
@@ -111,150 +134,4 @@ func Comparable(families []string) error {
 			strings.Join(whole, ", "), strings.Join(others, ", "))
 	}
 	return nil
-}
-
-// asFarAsRows tries an alternative again with the ks for which the rows without a part are enough, where they are not
-// for the largest.
-func asFarAsRows(ctx context.Context, a Alternative, t crossed) (crossed, error) {
-	for {
-		few := (*problem.FewRowsError)(nil)
-		if !errors.As(t.err, &few) || few.K < a.From || few.K >= a.To {
-			return t, nil
-		}
-		a.To = few.K
-		again, err := crossValidate(ctx, []Alternative{a}, 0)
-		if err != nil {
-			return t, err
-		}
-		t = again[0]
-	}
-}
-
-// unfit says whether an error is of a description beside its rows, and not of what computes.
-func unfit(err error) bool {
-	request, data := (*RequestError)(nil), (*dataset.Error)(nil)
-	return errors.As(err, &request) || errors.As(err, &data)
-}
-
-// chosenOf is the comparison of what was found of those of all alternatives at these places.
-func chosenOf(all []Alternative, place []int, found []crossed) (*Comparison, error) {
-	var scores []score
-	var of, ks []int // the alternative and the k of a score
-	reasons, rows := make([]error, len(all)), 0
-	for i, t := range found {
-		if t.err != nil {
-			if reasons[place[i]] = t.err; !unfit(t.err) {
-				return nil, t.err
-			}
-			continue
-		}
-		if rows == 0 {
-			rows = len(t.scores[0].terms)
-		}
-		for j, s := range t.scores {
-			if len(s.terms) != rows {
-				return nil, refuse("descriptions of %d and %d rows do not compare", rows, len(s.terms))
-			}
-			scores, of, ks = append(scores, s), append(of, place[i]), append(ks, all[place[i]].From+j)
-		}
-	}
-	at, top := simplest(scores)
-	if at < 0 {
-		for _, i := range place {
-			if reasons[i] != nil {
-				return nil, reasons[i]
-			}
-		}
-		return nil, refuse("no description has a finite log-likelihood for rows that were not fitted")
-	}
-	c := &Comparison{Chosen: of[at], K: ks[at]}
-	for i, t := range found {
-		if place[i] == c.Chosen {
-			c.scores = t.scores
-		}
-	}
-	if len(all) == 1 {
-		return c, nil
-	}
-	for i, a := range all {
-		if reason := firstError(a.Refused, reasons[i]); reason != nil {
-			c.table = append(c.table, fitted.Description{Settings: a.Settings, Reason: reason.Error()})
-			continue
-		}
-		for j := range scores {
-			if of[j] == i {
-				c.table = append(c.table, scores[j].described(ks[j], a.Settings, &scores[top], j == at))
-			}
-		}
-		if n := slices.IndexFunc(place, func(p int) bool { return p == i }); len(found[n].scores) <= a.To-a.From {
-			c.table = append(c.table, fitted.Description{K: a.From + len(found[n].scores), Settings: a.Settings,
-				Reason: "without a part the rows do not determine so many experts"})
-		}
-	}
-	return c, nil
-}
-
-// Config is the configuration of the alternative that was chosen, for the fit of it to all rows: [FitRange] takes
-// the number of experts that was, and the model has the table of all.
-func (x *Comparison) Config(c Config) Config {
-	c.K, c.compared = x.K, x
-	return c
-}
-
-// sourceKey tells the tables of alternatives apart.
-func (a Alternative) sourceKey() any {
-	if reflect.ValueOf(a.Source).Comparable() {
-		return a.Source
-	}
-	return new(byte) // of a table that nothing says to be another
-}
-
-// sound says whether there is a log-likelihood to compare.
-func (s *score) sound() bool { return numeric.Finite(s.logLikelihood) }
-
-// below is how far the log-likelihood is below another's, and the standard error of that.
-func (s *score) below(other *score) (by, standardError float64) {
-	off := floats.SubTo(make([]float64, len(s.terms)), other.terms, s.terms)
-	return floats.Sum(off), stat.StdDev(off, nil) * math.Sqrt(float64(len(off)))
-}
-
-// described is a score as files have it, beside the highest.
-func (s *score) described(k int, settings map[string]string, top *score, chosen bool) fitted.Description {
-	d := fitted.Description{K: k, Settings: settings, Parameters: s.parameters, Converged: s.converged, Chosen: chosen}
-	if !s.sound() {
-		d.Reason = fmt.Sprintf("log-likelihood %v of the rows that were left out", s.logLikelihood)
-		return d
-	}
-	by, se := s.below(top)
-	d.HeldOut, d.Below, d.StandardError = &s.logLikelihood, &by, &se
-	return d
-}
-
-// sameHeight is a difference of log-likelihoods that is rounding, and the stopping of climbs: models of one expert are
-// the same whatever is said of the noise of several.
-const sameHeight = 1e-6
-
-// simplest is the score of the fewest parameters within a standard error of the highest, top, and of these the
-// highest, the first of those alike; −1 where none is finite.
-func simplest(scores []score) (at, top int) {
-	at, top = -1, -1
-	for i := range scores {
-		if scores[i].sound() && (top < 0 || scores[i].logLikelihood > scores[top].logLikelihood) {
-			top = i
-		}
-	}
-	for i := range scores {
-		if !scores[i].sound() {
-			continue
-		}
-		if by, se := scores[i].below(&scores[top]); by > se {
-			continue
-		}
-		if at < 0 || scores[i].parameters < scores[at].parameters ||
-			scores[i].parameters == scores[at].parameters &&
-				scores[i].logLikelihood > scores[at].logLikelihood+sameHeight {
-			at = i
-		}
-	}
-	return at, top
 }

@@ -21,7 +21,7 @@ import (
 )
 
 // line is a table of n rows of one feature x, whose targets are of draw.
-func line(seed uint64, n int, draw func(rng *rand.Rand, x float64) float64) memoryTable {
+func line(seed uint64, n int, draw func(rng *rand.Rand, x float64) float64) dataset.Loaded {
 	rng := rand.New(rand.NewPCG(seed, 29))
 	d := &model.Data{N: n, D: 1}
 	for at := 0; at < n; at += model.BlockRows {
@@ -32,7 +32,7 @@ func line(seed uint64, n int, draw func(rng *rand.Rand, x float64) float64) memo
 		}
 		d.Blocks = append(d.Blocks, b)
 	}
-	return memoryTable{dataset.Schema{Name: "line", Features: []string{"x"}, Target: "y"}, d}
+	return dataset.InMemory(dataset.Schema{Name: "line", Features: []string{"x"}, Target: "y"}, d)
 }
 
 // twoLines draws of two experts with noise of these levels.
@@ -148,7 +148,7 @@ func TestCompare(t *testing.T) {
 		t.Fatal(err)
 	}
 	compared, chosen := 0, 0
-	for _, d := range want.table {
+	for _, d := range want.Table {
 		at := slices.IndexFunc(all, func(a Alternative) bool { return cmp.Equal(a.Settings, d.Settings) })
 		if d.Chosen {
 			if chosen++; at != want.Chosen || d.K != want.K {
@@ -161,7 +161,7 @@ func TestCompare(t *testing.T) {
 			}
 			continue
 		}
-		held, err := CrossValidate(t.Context(), all[at].Activation, src, 1, 2, choiceFolds, all[at].Config)
+		held, err := CrossValidate(t.Context(), all[at].Activation, src, 1, 2, 10, all[at].Config)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -183,14 +183,14 @@ func TestCompare(t *testing.T) {
 	if got.K != want.K || got.Chosen != len(all)-1-want.Chosen {
 		t.Errorf("in the other order alternative %d, k = %d", got.Chosen, got.K)
 	}
-	for _, d := range got.table {
-		if !slices.ContainsFunc(want.table, func(o fitted.Description) bool { return cmp.Equal(o, d) }) {
+	for _, d := range got.Table {
+		if !slices.ContainsFunc(want.Table, func(o fitted.Description) bool { return cmp.Equal(o, d) }) {
 			t.Errorf("in the other order %+v", d)
 		}
 	}
 
 	a := all[got.Chosen]
-	m, err := FitRange(t.Context(), a.Activation, src, a.From, a.To, got.Config(a.Config))
+	m, err := FitRange(t.Context(), a.Activation, src, a.From, a.To, a.Config.ChosenBy(got))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -198,7 +198,7 @@ func TestCompare(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if m.K != got.K || m.Fit.ChosenBy != "heldout" || !cmp.Equal(m.Fit.Descriptions, got.table) {
+	if m.K != got.K || m.Fit.ChosenBy != "heldout" || !cmp.Equal(m.Fit.Descriptions, got.Table) {
 		t.Errorf("k = %d chosen by %s, and %d descriptions", m.K, m.Fit.ChosenBy, len(m.Fit.Descriptions))
 	}
 	if m.Fit.Descriptions = nil; m.K == alone.K && !slices.Equal(fileOf(t, m), fileOf(t, alone)) {

@@ -11,14 +11,14 @@ import (
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 
+	"github.com/gatedlearning/moe/host/atleast"
 	"github.com/gatedlearning/moe/host/dataset"
-	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/internal/testslow"
 )
 
 // tableWith is a table of one feature, 0, 1, 2, …, with columns of roles.
-func tableWith(n int, roles map[model.Role]func(row int) float64) memoryTable {
+func tableWith(n int, roles map[model.Role]func(row int) float64) dataset.Loaded {
 	schema, data := dataset.Schema{Features: []string{"x"}, Target: "y"}, &model.Data{N: n, D: 1}
 	for role := range roles {
 		schema.Roles[role] = "column"
@@ -37,83 +37,7 @@ func tableWith(n int, roles map[model.Role]func(row int) float64) memoryTable {
 		}
 		data.Blocks = append(data.Blocks, b)
 	}
-	return memoryTable{schema, data}
-}
-
-// TestHalves: no row is in both halves and none in neither, groups and clusters are whole, copies of a row are dealt one by
-// one, and rows beyond those of a bound are left out.
-func TestHalves(t *testing.T) {
-	third := func(row int) float64 { return float64(row / 3) }
-	weighty := func(row int) float64 { return float64((row%4 + 1) * 100) }
-	for name, c := range map[string]struct {
-		table memoryTable
-		whole int  // rows of a unit
-		both  bool // a row may be in both
-	}{
-		"rows":     {tableWith(100, nil), 1, false},
-		"groups":   {tableWith(99, map[model.Role]func(int) float64{model.Groups: third}), 3, false},
-		"clusters": {tableWith(99, map[model.Role]func(int) float64{model.Clusters: third, model.Weights: weighty}), 3, false},
-		"weights":  {tableWith(100, map[model.Role]func(int) float64{model.Weights: weighty}), 1, true},
-	} {
-		half, why, err := halves(t.Context(), c.table.data, c.table.schema, 1, 0)
-		if why != "" || err != nil {
-			t.Fatalf("%s: %s, %v", name, why, err)
-		}
-		in, weights := [2]map[int]float64{{}, {}}, [2]float64{}
-		for h := range half {
-			for i := range half[h].data.Blocks {
-				b := &half[h].data.Blocks[i]
-				for r := range b.N {
-					in[h][int(b.X[r])] = b.Weight(r)
-					weights[h] += b.Weight(r)
-				}
-			}
-		}
-		for row := range c.table.data.N {
-			want, a, b := c.table.data.Blocks[0].Weight(row), in[0][row], in[1][row]
-			if want != a+b {
-				t.Errorf("%s: of row %d of weight %g the halves have %g and %g", name, row, want, a, b)
-			}
-			if !c.both && a*b != 0 {
-				t.Errorf("%s: row %d is in both halves", name, row)
-			}
-			if first := row / c.whole * c.whole; c.whole > 1 && weights[0] > 0 {
-				_, x := in[0][row]
-				if _, y := in[0][first]; x != y {
-					t.Errorf("%s: rows %d and %d of one unit are in two halves", name, first, row)
-				}
-			}
-		}
-		if r := weights[0] / (weights[0] + weights[1]); math.Abs(r-0.5) > 0.12 {
-			t.Errorf("%s: a half has %.2f of the weight", name, r)
-		}
-	}
-	fractions := tableWith(10, map[model.Role]func(int) float64{model.Weights: func(int) float64 { return 1.5 }})
-	if _, why, _ := halves(t.Context(), fractions.data, fractions.schema, 1, 0); why == "" {
-		t.Error("halves of weights that are no counts")
-	}
-	for name, roles := range map[string]map[model.Role]func(int) float64{
-		"rows": nil, "groups": {model.Groups: third}, "weights": {model.Weights: func(int) float64 { return 3 }}} {
-		large := tableWith(5*mostBoundRows, roles)
-		half, _, err := halves(t.Context(), large.data, large.schema, 1, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for h := range half {
-			want, got := mostBoundRows/2, 0.0 // rows, or copies of three each
-			for i := range half[h].data.Blocks {
-				for r := range half[h].data.Blocks[i].N {
-					got += half[h].data.Blocks[i].Weight(r)
-				}
-			}
-			if name == "weights" {
-				want *= 3
-			}
-			if math.Abs(got-float64(want)) > 0.1*float64(want) {
-				t.Errorf("a half of many %s has %g, want about %d", name, got, want)
-			}
-		}
-	}
+	return dataset.InMemory(schema, data)
 }
 
 // TestAtLeastByHand: the e-value against one expert is that of least squares on the one half and of the mixture's density,
@@ -131,7 +55,7 @@ func TestAtLeastByHand(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.close(t.Context())
-	half, _, err := halves(t.Context(), s.p.Given, s.p.Schema, cfg.Seed, 0)
+	half, _, err := atleast.Halves(t.Context(), s.p.Given, s.p.Schema, cfg.Seed)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,7 +66,7 @@ func TestAtLeastByHand(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		terms = append(terms, byHand(two.ForNewRows().Params(), half[1-h].data)-leastSquares(t, half[1-h].data))
+		terms = append(terms, byHand(two.ForNewRows().Params(), half[1-h].Data)-leastSquares(t, half[1-h].Data))
 	}
 	if want, got := floats.LogSumExp(terms)-math.Ln2, m.Fit.AtLeast.LogE; len(got) != 1 || math.Abs(got[0]-want) > 1e-6 {
 		t.Errorf("log e-value %v, want %.8f", got, want)
@@ -209,7 +133,7 @@ func TestAtLeastOne(t *testing.T) {
 		rng := rand.New(rand.NewPCG(seed, 3434))
 		cfg := Config{Intercepts: BothIntercepts, Seed: seed, Threads: 1}
 		table, act := tableWith(60, nil), ident
-		b := &table.data.Blocks[0]
+		b := &table.Data.Blocks[0]
 		for r := range b.N {
 			b.X[r] = rng.NormFloat64()
 			b.Y[r] = b.X[r] + rng.NormFloat64()
@@ -223,7 +147,7 @@ func TestAtLeastOne(t *testing.T) {
 			cells := slices.SortedFunc(maps.Keys(counts), func(a, b [2]float64) int { return slices.Compare(a[:], b[:]) })
 			table = tableWith(len(cells), map[model.Role]func(int) float64{
 				model.Weights: func(row int) float64 { return counts[cells[row]] }})
-			b = &table.data.Blocks[0]
+			b = &table.Data.Blocks[0]
 			for r, cell := range cells {
 				b.X[r], b.Y[r] = cell[0], cell[1]
 			}
@@ -275,35 +199,6 @@ func TestAtLeastOfFewLevels(t *testing.T) {
 		})
 		if rows == 2 && (bound == nil || bound.K != 2) || rows == 1 && (bound != nil || !said) {
 			t.Errorf("%d rows: bound %+v, notes %q", rows, bound, m.Fit.Notes)
-		}
-	}
-}
-
-// TestLeft: those from the bound on whose BIC is within 20 of the least, and larger ones whose log-likelihood pays 3 for each
-// parameter more, of which every expert has three; of few rows both penalties are larger.
-func TestLeft(t *testing.T) {
-	r := rungs{}
-	for k, loglik := range map[int]float64{1: -60, 2: -30, 3: -29, 4: -18.5, 5: -11.9, 6: math.NaN()} {
-		r[k] = rung{few: 1, parameters: 3 * k, candidate: fitted.Candidate{K: k, LogLikelihood: loglik, BIC: 4*3*float64(k) - 2*loglik}}
-	}
-	// BIC is 132, 84, 94, 85, 83.8 and none
-	for _, c := range []struct {
-		bound *fitted.AtLeast
-		want  []int
-	}{{nil, []int{2, 3, 4, 5}}, {&fitted.AtLeast{K: 3}, []int{3, 4, 5}}, {&fitted.AtLeast{K: 5}, []int{5}},
-		{&fitted.AtLeast{K: 6}, nil}} {
-		if got := r.left(c.bound); !slices.Equal(got, c.want) {
-			t.Errorf("bound %v: %v, want %v", c.bound, got, c.want)
-		}
-	}
-	// 14 parameters more cost 42 of twice the log-likelihood, and 84 of few rows; BIC is more than 20 above the least.
-	for _, c := range []struct{ few, loglik float64 }{{1, -19}, {2, 2}} {
-		for by, want := range map[float64][]int{0: {1, 2}, -.1: {1}, .1: {1, 2}} {
-			r := rungs{1: {few: c.few, parameters: 20, candidate: fitted.Candidate{K: 1, LogLikelihood: -40, BIC: 6*20 + 80}},
-				2: {few: c.few, parameters: 34, candidate: fitted.Candidate{K: 2, LogLikelihood: c.loglik + by, BIC: 6*34 - 2*(c.loglik+by)}}}
-			if got := r.left(nil); !slices.Equal(got, want) {
-				t.Errorf("few rows %v, a log-likelihood of %v: %v, want %v", c.few, c.loglik+by, got, want)
-			}
 		}
 	}
 }

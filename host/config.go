@@ -6,6 +6,9 @@ import (
 	"math"
 	"slices"
 
+	"github.com/gatedlearning/moe/host/checkpoint"
+	"github.com/gatedlearning/moe/host/criterion"
+	"github.com/gatedlearning/moe/host/crossvalidation"
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/descent"
 	"github.com/gatedlearning/moe/host/fitted"
@@ -61,7 +64,7 @@ type Config struct {
 	// nil where the columns are the features. See [Config.For].
 	Design *terms.Design
 
-	compared *Comparison // what chose this description of the model among others
+	compared *crossvalidation.Comparison // what chose this description of the model among others
 
 	beside   bool // the rows are some of a table: optima that may be the best on all are kept
 	unjudged bool // the fit is to predict other rows alone: it has neither certificate nor standard errors
@@ -137,6 +140,13 @@ func (c Config) For(t *terms.Table) Config {
 	} else if t.Gate != nil {
 		c.Gate = Softmax{Features: t.Gate}
 	}
+	return c
+}
+
+// ChosenBy is the configuration of the alternative that a comparison has chosen, for the fit of it to all rows:
+// [FitRange] takes the number of experts that was, and the model has the table of all.
+func (c Config) ChosenBy(x *crossvalidation.Comparison) Config {
+	c.K, c.compared = x.K, x
 	return c
 }
 
@@ -235,6 +245,24 @@ const (
 // AllInputs lists what the features are taken for.
 func AllInputs() []Inputs { return moment.AllInputs() }
 
+// Choice is the criterion by which [FitRange] chooses the number of experts.
+type Choice = criterion.Choice
+
+// The criteria.
+const (
+	ByBICc    = criterion.ByBICc
+	ByBIC     = criterion.ByBIC
+	ByICL     = criterion.ByICL
+	ByHeldOut = criterion.ByHeldOut
+	BySet     = criterion.BySet
+)
+
+// Choices lists the criteria.
+func Choices() []Choice { return criterion.Choices() }
+
+// Checkpoint is where a fit stood, see [Config.Resume].
+type Checkpoint = checkpoint.Checkpoint
+
 // MiniBatches says how methods [L2] and [L4] descend their loss.
 type MiniBatches = descent.MiniBatches
 
@@ -278,7 +306,7 @@ func (c Config) checked() (Config, error) {
 	if err := c.request().Check(); err != nil {
 		return c, err
 	}
-	return c, firstError(c.checkTransform(), c.checkInputs(), c.checkErrors(), checkPenalties(c), c.Choose.check(),
+	return c, firstError(c.checkTransform(), c.checkInputs(), c.checkErrors(), checkPenalties(c), c.Choose.Check(),
 		c.checkMemory(), admitted(c), c.Method.check())
 }
 

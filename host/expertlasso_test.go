@@ -8,6 +8,7 @@ import (
 
 	"gonum.org/v1/gonum/mat"
 
+	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/plugins/identity"
@@ -15,7 +16,7 @@ import (
 
 // lassoRegression minimises n·log σ + RSS/2σ² + κ·Σ|a|/s of standardised columns, s² the mean square of a at κ = 0: a
 // coefficient at a time for a σ, then σ² = RSS/n, until neither moves. It returns a in the units of the table.
-func lassoRegression(rows memoryTable, kappa float64) (slopes []float64, sigma float64) {
+func lassoRegression(rows dataset.Loaded, kappa float64) (slopes []float64, sigma float64) {
 	x, y, scale := standardised(rows)
 	n, d := x.Dims()
 	start, square := regression(x, y, 0)
@@ -41,7 +42,7 @@ func lassoRegression(rows memoryTable, kappa float64) (slopes []float64, sigma f
 }
 
 // deviation is the standard deviation of a column.
-func deviation(rows memoryTable, column int) float64 {
+func deviation(rows dataset.Loaded, column int) float64 {
 	_, _, scale := standardised(rows)
 	return scale[column]
 }

@@ -22,7 +22,7 @@ import (
 
 // fewOfMany are n rows, a block at most, of d normal features, the j-th times 10^(j mod 3), two of which a line depends on, plus normal noise.
 // All targets are in the unit given.
-func fewOfMany(seed uint64, n, d int, unit float64) memoryTable {
+func fewOfMany(seed uint64, n, d int, unit float64) dataset.Loaded {
 	rng := rand.New(rand.NewPCG(seed, 17))
 	b := model.Block{N: n, X: make([]float64, n*d), Y: make([]float64, n)}
 	s := dataset.Schema{Name: "few", Target: "y"}
@@ -39,12 +39,12 @@ func fewOfMany(seed uint64, n, d int, unit float64) memoryTable {
 		}
 		b.Y[r] += unit * (1 + rng.NormFloat64())
 	}
-	return memoryTable{s, &model.Data{N: n, D: d, Blocks: []model.Block{b}}}
+	return dataset.InMemory(s, &model.Data{N: n, D: d, Blocks: []model.Block{b}})
 }
 
 // standardised are the columns of a table, centred and over their standard deviations, these, and the centred target.
-func standardised(rows memoryTable) (x *mat.Dense, y, scale []float64) {
-	b, d := rows.data.Blocks[0], rows.data.D
+func standardised(rows dataset.Loaded) (x *mat.Dense, y, scale []float64) {
+	b, d := rows.Data.Blocks[0], rows.Data.D
 	n := b.N
 	x, y, scale = mat.NewDense(n, d, nil), slices.Clone(b.Y), make([]float64, d)
 	centre := func(v []float64) float64 {
@@ -89,7 +89,7 @@ func regression(x *mat.Dense, y []float64, ridge float64) (*mat.VecDense, float6
 
 // ridgeRegression is that of standardised columns and σ² = RSS/n, with ρ = 2κσ²/s², s² the mean square of a at κ = 0, by
 // iterating σ². It returns a in the units of the table.
-func ridgeRegression(rows memoryTable, kappa float64) (slopes []float64, sigma float64) {
+func ridgeRegression(rows dataset.Loaded, kappa float64) (slopes []float64, sigma float64) {
 	x, y, scale := standardised(rows)
 	a, square := regression(x, y, 0)
 	mean := mat.Dot(a, a) / float64(len(scale))

@@ -80,12 +80,12 @@ func TestOffsets(t *testing.T) {
 	}
 	schema := src.Schema()
 	cfg := Config{K: 2, Family: c.family, Intercepts: ExpertIntercepts, Method: Auto{Starts: 4}}
-	plain, err := Fit(t.Context(), c.act, memoryTable{schema, data}, cfg)
+	plain, err := Fit(t.Context(), c.act, dataset.InMemory(schema, data), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
 	schema.Roles[model.Offsets] = "hours"
-	m, err := Fit(t.Context(), c.act, memoryTable{schema, with}, cfg)
+	m, err := Fit(t.Context(), c.act, dataset.InMemory(schema, with), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,16 +110,16 @@ func TestOffsets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if e, err := back.Evaluate(t.Context(), memoryTable{schema, with}); err != nil || math.Abs(e.LogLikelihood-m.Fit.LogLikelihood) > 1e-9*math.Abs(e.LogLikelihood) {
+	if e, err := back.Evaluate(t.Context(), dataset.InMemory(schema, with)); err != nil || math.Abs(e.LogLikelihood-m.Fit.LogLikelihood) > 1e-9*math.Abs(e.LogLikelihood) {
 		t.Errorf("evaluated to %+v, error %v; fitted to %v", e, err, m.Fit.LogLikelihood)
 	}
-	if _, err := back.Evaluate(t.Context(), memoryTable{src.Schema(), data}); err == nil || !strings.Contains(err.Error(), "no column of offsets, and the model has hours") {
+	if _, err := back.Evaluate(t.Context(), dataset.InMemory(src.Schema(), data)); err == nil || !strings.Contains(err.Error(), "no column of offsets, and the model has hours") {
 		t.Errorf("evaluated without the offset: error %v", err)
 	}
 	if _, err := back.Matrix(t.Context(), mat.NewDense(1, 3, nil), nil, 0); err == nil {
 		t.Error("a matrix without offsets has predictions")
 	}
-	if _, err := Fit(t.Context(), activation(identity.Family, nil), memoryTable{schema, with}, Config{K: 2}); err == nil || !strings.Contains(err.Error(), "the offset hours is for families of other than normal noise") {
+	if _, err := Fit(t.Context(), activation(identity.Family, nil), dataset.InMemory(schema, with), Config{K: 2}); err == nil || !strings.Contains(err.Error(), "the offset hours is for families of other than normal noise") {
 		t.Errorf("normal noise with an offset: error %v", err)
 	}
 }

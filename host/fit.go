@@ -96,8 +96,8 @@ func finish(ctx context.Context, p *problem.Problem, m *fitted.Model, cfg Config
 			return nil, err
 		}
 	}
-	if x := cfg.compared; x != nil && x.table != nil {
-		m.Fit.ChosenBy, m.Fit.Descriptions = string(ByHeldOut), x.table
+	if x := cfg.compared; x != nil && x.Table != nil {
+		m.Fit.ChosenBy, m.Fit.Descriptions = string(ByHeldOut), x.Table
 	}
 	return result.OfTarget(ctx, p, m)
 }

@@ -174,21 +174,6 @@ func TestGroupsRefuse(t *testing.T) {
 	if !strings.Contains(fmt.Sprint(m.Fit.Notes), "the gate sees what is constant within the groups: b") {
 		t.Errorf("notes %q", m.Fit.Notes)
 	}
-	data, err := dataset.Load(t.Context(), table.With(model.Groups, "id", id))
-	if err != nil {
-		t.Fatal(err)
-	}
-	part, count := groupParts(data, 3, 1)
-	rows := make([]int, 3)
-	for r, p := range part {
-		rows[p]++
-		if p != part[r/6*6] {
-			t.Errorf("row %d is in another part than its group", r+1)
-		}
-	}
-	if count != 10 || min(rows[0], rows[1], rows[2]) != 18 {
-		t.Errorf("%d groups in parts of %v rows", count, rows)
-	}
 	if _, err := CrossValidate(t.Context(), activation(identity.Family, nil), table.With(model.Groups, "id", id), 1, 1, 11, cfg); err == nil ||
 		!strings.Contains(err.Error(), `11 folds of 10 groups of column "id"`) {
 		t.Errorf("more folds than groups: %v", err)

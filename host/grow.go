@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/gatedlearning/moe/host/checkpoint"
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/model"
@@ -51,7 +52,7 @@ func FitTree(ctx context.Context, act sdk.Activation, src dataset.Source, most i
 		return nil, err
 	}
 	defer s.p.Close()
-	if err := s.begin(ctx, chosen{From: 1, To: most, Grown: true}); err != nil {
+	if err := s.begin(ctx, checkpoint.Series{From: 1, To: most, Grown: true}); err != nil {
 		return nil, err
 	}
 	defer s.asked.leave(ctx)

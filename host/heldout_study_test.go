@@ -35,21 +35,21 @@ var gateTables = []struct {
 }
 
 // splitOf returns a number of a split of a table, three quarters to fit and the rest to judge by.
-func splitOf(t *testing.T, name, target string, split uint64) (train, test memoryTable) {
+func splitOf(t *testing.T, name, target string, split uint64) (train, test dataset.Loaded) {
 	t.Helper()
 	if name == "pieces" {
 		return nestedPieces(2*split+1, 1500), nestedPieces(2*split+2, 1500)
 	}
 	all := tableOf(t, name, target)
-	train1 := make([]bool, all.data.N)
-	for _, i := range rand.New(rand.NewPCG(split, 7)).Perm(all.data.N)[:3*all.data.N/4] {
+	train1 := make([]bool, all.Data.N)
+	for _, i := range rand.New(rand.NewPCG(split, 7)).Perm(all.Data.N)[:3*all.Data.N/4] {
 		train1[i] = true
 	}
-	return all.where(func(r int) bool { return train1[r] }), all.where(func(r int) bool { return !train1[r] })
+	return all.Where(func(r int) bool { return train1[r] }), all.Where(func(r int) bool { return !train1[r] })
 }
 
 // tableOf returns a table of the study.
-func tableOf(t *testing.T, name, target string) memoryTable {
+func tableOf(t *testing.T, name, target string) dataset.Loaded {
 	t.Helper()
 	path := filepath.Join(*heldOutTables, name+".csv")
 	table, err := terms.Open(t.Context(), func(sel dataset.Selection) (dataset.Source, error) { return dataset.Open(path, sel) },
@@ -61,7 +61,7 @@ func tableOf(t *testing.T, name, target string) memoryTable {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return memoryTable{table.Source.Schema(), data}
+	return dataset.InMemory(table.Source.Schema(), data)
 }
 
 // wordsOf are the columns of a table with a cell that is no number.

@@ -5,13 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"flag"
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"testing"
 
+	"github.com/gatedlearning/moe/host/checkpoint"
+	"github.com/gatedlearning/moe/host/criterion"
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/predict"
@@ -19,56 +19,6 @@ import (
 	"github.com/gatedlearning/moe/internal/testslow"
 	"github.com/gatedlearning/moe/sdk"
 )
-
-// TestUpAndDown: the way over a range of k, by what begins where. Scores are what a fit comes to alone, and what it comes to from a
-// neighbour of a given score.
-func TestUpAndDown(t *testing.T) {
-	for name, c := range map[string]struct {
-		from, to int
-		alone    map[int]int
-		led      func(k, beside, score int) int // the score to which a neighbour of this score leads k
-		want     []string                       // fits in turn
-		ends     map[int]int
-	}{
-		"one k":         {3, 3, map[int]int{3: 7}, nil, []string{"3[]"}, map[int]int{3: 7}},
-		"no help":       {1, 3, map[int]int{1: 1, 2: 2, 3: 3}, nil, []string{"1[]", "2[1]", "3[2]"}, map[int]int{1: 1, 2: 2, 3: 3}},
-		"from below":    {1, 3, map[int]int{1: 5, 2: 2, 3: 3}, func(k, beside, score int) int { return score * min(1, max(0, k-beside)) }, []string{"1[]", "2[1]", "3[2]"}, map[int]int{1: 5, 2: 5, 3: 5}},
-		"from above":    {1, 3, map[int]int{1: 1, 2: 2, 3: 9}, func(k, beside, score int) int { return (score - 3) * min(1, max(0, beside-k)) }, []string{"1[]", "2[1]", "3[2]", "2[1 3]", "1[2]"}, map[int]int{1: 3, 2: 6, 3: 9}},
-		"down and up":   {1, 4, map[int]int{1: 1, 2: 2, 3: 9, 4: 4}, func(k, beside, score int) int { return map[[2]int]int{{2, 3}: 8, {3, 2}: score + 2}[[2]int{k, beside}] }, []string{"1[]", "2[1]", "3[2]", "4[3]", "2[1 3]", "3[2 4]"}, map[int]int{1: 1, 2: 8, 3: 10, 4: 4}},
-		"never at rest": {1, 2, map[int]int{1: 1, 2: 2}, func(_, _, score int) int { return score + 1 }, []string{"1[]", "2[1]", "1[2]", "2[1]", "1[2]", "2[1]", "1[2]", "2[1]", "1[2]", "2[1]"}, map[int]int{1: 9, 2: 10}},
-	} {
-		score, fits := map[int]int{}, []string(nil)
-		led := func(k, beside int) int {
-			if c.led == nil {
-				return 0
-			}
-			return c.led(k, beside, score[beside])
-		}
-		err := upAndDown(c.from, c.to, func(k int, beside []int) error {
-			fits = append(fits, fmt.Sprint(k, beside))
-			best := max(score[k], c.alone[k])
-			for _, o := range beside {
-				best = max(best, led(k, o))
-			}
-			score[k] = best
-			return nil
-		}, func(k, beside int) (bool, error) { return led(k, beside) > score[k], nil })
-		if err != nil || fmt.Sprint(score) != fmt.Sprint(c.ends) {
-			t.Errorf("%s: ends %v, want %v, error %v", name, score, c.ends, err)
-		}
-		if want := spaced(c.want); !slices.Equal(fits, want) {
-			t.Errorf("%s: fits %q, want %q", name, fits, want)
-		}
-	}
-}
-
-// spaced puts a blank before each bracket, as fmt does.
-func spaced(all []string) (out []string) {
-	for _, s := range all {
-		out = append(out, s[:1]+" "+s[1:])
-	}
-	return out
-}
 
 // overfitted is a table of one line to which a range of k is fitted that has k = 2 from k = 3.
 func overfitted(t *testing.T) (groupDesign, dataset.Source) {
@@ -99,18 +49,8 @@ func TestRangeMends(t *testing.T) {
 	if gain := two.LogLikelihood - alone.Fit.LogLikelihood; gain < two.Begun.Gain-1e-6 { // what came of it may have gone on
 		t.Errorf("k = 2 gains %.6f over its fit alone, want %.6f", gain, two.Begun.Gain)
 	}
-	if notes := fallsOf(m.Fit.Selection); notes != nil {
+	if notes := criterion.Falls(m.Fit.Selection); notes != nil {
 		t.Errorf("log-likelihoods fall: %v", notes)
-	}
-}
-
-// TestFallsOf: a fall is said, rounding is none, and neither is one after a fit that did not converge.
-func TestFallsOf(t *testing.T) {
-	of := func(k int, loglik float64, converged bool) fitted.Candidate {
-		return fitted.Candidate{K: k, LogLikelihood: loglik, Converged: converged}
-	}
-	if got := fallsOf([]fitted.Candidate{of(1, 5, true), of(2, 5-0.9e-6, true), of(3, 4, true), of(4, 9, false), of(5, 8, true)}); len(got) != 1 || !strings.HasPrefix(got[0], "k = 3 has a log-likelihood 1 below that of k = 2") {
-		t.Errorf("%q", got)
 	}
 }
 
@@ -141,7 +81,7 @@ func TestResumeMended(t *testing.T) {
 		}
 		change()
 		cfg.Resume, cfg.Checkpoint = &c, nil
-		var refused *CheckpointError
+		var refused *checkpoint.Error
 		if _, err := FitRange(t.Context(), g.act, src, 1, 3, cfg); !errors.As(err, &refused) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -174,7 +114,7 @@ func TestRangeStudy(t *testing.T) {
 			t.Fatal(err)
 		}
 		all := m.Fit.Selection
-		falls += len(fallsOf(all))
+		falls += len(criterion.Falls(all))
 		for _, c := range all {
 			fits++
 			if b := c.Begun; b != nil {
@@ -210,19 +150,19 @@ func TestCrossValidateMends(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	table, part := memoryTable{src.Schema(), data}, penalty.Folds(data.N, folds, cfg.Seed)
+	table, part := dataset.InMemory(src.Schema(), data), penalty.Folds(data.N, folds, cfg.Seed)
 	want, mended := make([]float64, to+1), 0
 	for fold := range folds {
-		rest := table.where(func(row int) bool { return part[row] != fold })
+		rest := table.Where(func(row int) bool { return part[row] != fold })
 		fits, err := everyK(t.Context(), g.act, rest, from, to, cfg)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for k := from; k <= to; k++ {
-			if fits[k].candidate.Begun != nil {
+			if fits[k].Candidate.Begun != nil {
 				mended++
 			}
-			e, err := predict.Evaluate(t.Context(), fits[k].model.ForNewRows().Params(), g.act, table.where(func(row int) bool { return part[row] == fold }))
+			e, err := predict.Evaluate(t.Context(), fits[k].Model.ForNewRows().Params(), g.act, table.Where(func(row int) bool { return part[row] == fold }))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/predict"
 	"github.com/gatedlearning/moe/plugins/identity"
 )
@@ -32,7 +33,7 @@ func onTables(t *testing.T, one func(name, target string)) {
 }
 
 // onSplits is onTables with each split.
-func onSplits(t *testing.T, one func(name string, split uint64, train, test memoryTable)) {
+func onSplits(t *testing.T, one func(name string, split uint64, train, test dataset.Loaded)) {
 	t.Helper()
 	onTables(t, func(name, target string) {
 		for split := *heldOutFirst; split < *heldOutFirst+uint64(*heldOutSplits); split++ {
@@ -74,8 +75,8 @@ func TestLeaveOneOutStudy(t *testing.T) {
 //	go test ./host -run TestChoiceStudy -heldout DIR -splits 3 -v -timeout 0
 func TestChoiceStudy(t *testing.T) {
 	act := activation(identity.Family, nil)
-	onSplits(t, func(name string, split uint64, train, test memoryTable) {
-		line := fmt.Sprintf("%-12s split %d, %d rows:", name, split, test.data.N)
+	onSplits(t, func(name string, split uint64, train, test dataset.Loaded) {
+		line := fmt.Sprintf("%-12s split %d, %d rows:", name, split, test.Data.N)
 		for _, by := range []Choice{ByBIC, ByHeldOut} {
 			m, err := FitRange(t.Context(), act, train, 1, 3, Config{Intercepts: BothIntercepts, Seed: 1, Choose: by})
 			if err != nil { // of a split without a level of a factor, or of too few rows

@@ -97,7 +97,7 @@ func TestLeaveOneOutExactly(t *testing.T) {
 				}
 			}
 		}
-		checkGap(t, fmt.Sprintf("design %d", seed), g.act, memoryTable{src.Schema(), data}, cfg)
+		checkGap(t, fmt.Sprintf("design %d", seed), g.act, dataset.InMemory(src.Schema(), data), cfg)
 	}
 	s, err := sample.New(sample.Config{K: 2, D: 4, N: 200, Seed: 3, Family: "poisson", Activation: activation(exp.Family, nil)})
 	if err != nil {
@@ -153,10 +153,10 @@ func TestNewRowsOfRightModels(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		all := memoryTable{src.Schema(), data}
+		all := dataset.InMemory(src.Schema(), data)
 		cfg := g.config()
 		cfg.K, cfg.Seed = g.k, 1
-		m, err := Fit(t.Context(), g.act, all.where(func(r int) bool { return r < n }), cfg)
+		m, err := Fit(t.Context(), g.act, all.Where(func(r int) bool { return r < n }), cfg)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -164,7 +164,7 @@ func TestNewRowsOfRightModels(t *testing.T) {
 		if left == nil {
 			continue
 		}
-		e, err := predict.EvaluateModel(t.Context(), m, g.act, all.where(func(r int) bool { return r >= n }))
+		e, err := predict.EvaluateModel(t.Context(), m, g.act, all.Where(func(r int) bool { return r >= n }))
 		if err != nil {
 			t.Fatal(err)
 		}

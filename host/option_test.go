@@ -57,7 +57,7 @@ func withRole(t *testing.T, src dataset.Source, role model.Role, value func(r in
 			b.Role[role] = append(b.Role[role], value(r))
 		}
 	}
-	return memoryTable{schema, data}
+	return dataset.InMemory(schema, data)
 }
 
 // asks are what fits may be asked for, by the fields of [Config] that say so.

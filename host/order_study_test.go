@@ -11,6 +11,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/gatedlearning/moe/host/criterion"
 	"github.com/gatedlearning/moe/host/fitted"
 )
 
@@ -124,12 +125,12 @@ func sumOrder(t *testing.T, pattern string) {
 			if err := lines.Decode(&f); err != nil {
 				t.Fatalf("%s: %v", name, err)
 			}
-			r := rungs{}
+			r := criterion.Fits{}
 			for _, c := range f.Selection {
 				parameters := int(math.Round((c.AIC + 2*c.LogLikelihood) / 2))
-				r[c.K] = rung{candidate: c, parameters: parameters, few: fewness(float64(f.Rows), parameters)}
+				r[c.K] = criterion.Fit{Candidate: c, Parameters: parameters, Few: criterion.Fewness(float64(f.Rows), parameters)}
 			}
-			left := r.left(f.AtLeast) // by the rule of today, whatever that of the file was
+			left := r.Left(f.AtLeast) // by the rule of today, whatever that of the file was
 			cell := fmt.Sprintf("%s, n = %d, k = %d", f.Name, f.Rows, f.K)
 			if cells[cell] == nil {
 				cells[cell] = new(count)

@@ -18,7 +18,7 @@ import (
 
 // nestedPieces are n rows of two features, uniform on (−2, 2)², whose target is one of four lines by two cuts, the second
 // another on each side of the first, plus noise of 0.2.
-func nestedPieces(seed uint64, n int) memoryTable {
+func nestedPieces(seed uint64, n int) dataset.Loaded {
 	rng := rand.New(rand.NewPCG(seed, 13))
 	d := &model.Data{N: n, D: 2}
 	for at := 0; at < n; at += model.BlockRows {
@@ -40,7 +40,7 @@ func nestedPieces(seed uint64, n int) memoryTable {
 		b.X = append(x, z...)
 		d.Blocks = append(d.Blocks, b)
 	}
-	return memoryTable{dataset.Schema{Name: "pieces", Features: []string{"x", "z"}, Target: "y"}, d}
+	return dataset.InMemory(dataset.Schema{Name: "pieces", Features: []string{"x", "z"}, Target: "y"}, d)
 }
 
 // heldOutBy is the log-likelihood of rows by one of a file's models.

@@ -4,14 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
-	"slices"
 
+	"github.com/gatedlearning/moe/host/checkpoint"
+	"github.com/gatedlearning/moe/host/criterion"
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/moment"
-	"github.com/gatedlearning/moe/host/predict"
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/host/result"
 	"github.com/gatedlearning/moe/host/search"
@@ -76,7 +75,14 @@ func FitRange(ctx context.Context, act sdk.Activation, src dataset.Source, from,
 	if err != nil {
 		return nil, err
 	}
-	best := cfg.Choose.choose(fits, held, bound)
+	heldOut := 0
+	if held != nil {
+		heldOut = held.K
+	}
+	best := cfg.Choose.Choose(fits, heldOut, bound)
+	if held != nil {
+		held.Into(best.Fit.Selection)
+	}
 	if why != "" {
 		best.Fit.Notes = append(best.Fit.Notes, "no lower bound for the number of experts: "+why)
 	}
@@ -84,17 +90,17 @@ func FitRange(ctx context.Context, act sdk.Activation, src dataset.Source, from,
 		best.Fit.Warn(fitted.WarnLargerK, "there are at least %d experts, with 95 %% confidence, and k = %d was "+
 			"chosen: --choose set takes the least k that the data leave", bound.K, best.K)
 	}
-	if held != nil && len(held.scores) <= to-from {
+	if held != nil && held.Ks() <= to-from {
 		best.Fit.Notes = append(best.Fit.Notes, fmt.Sprintf("k from %d on was not looked at by crossvalidation: "+
-			"without a part the rows do not determine so many experts", from+len(held.scores)))
+			"without a part the rows do not determine so many experts", from+held.Ks()))
 	}
 	if vacancy.Nested(s.p) {
-		best.Fit.Notes = append(best.Fit.Notes, fallsOf(best.Fit.Selection)...)
+		best.Fit.Notes = append(best.Fit.Notes, criterion.Falls(best.Fit.Selection)...)
 	}
 	if to < asked {
 		best.Fit.Warn(fitted.WarnStopped, "k up to %d was fitted, not up to %d: %s", to, asked, stopped)
 	} else {
-		warnOfEdge(best, from, to)
+		criterion.WarnOfEdge(best, from, to)
 	}
 	if best.Fit.EigengapK, err = s.e.EigengapK(s.p.Plain()); err != nil {
 		return nil, err
@@ -117,7 +123,7 @@ func openRange(ctx context.Context, act sdk.Activation, src dataset.Source, from
 		err = s.cfg.sameFamily(s.p)
 	}
 	if err == nil {
-		err = s.begin(ctx, chosen{From: from, To: to})
+		err = s.begin(ctx, checkpoint.Series{From: from, To: to})
 	}
 	if err != nil {
 		s.p.Close()
@@ -133,8 +139,8 @@ func (s *series) close(ctx context.Context) {
 }
 
 // ladder fits every k, from its neighbours too where that helps.
-func (s *series) ladder(ctx context.Context, from, to int) (rungs, error) {
-	fits, made := rungs{}, 0
+func (s *series) ladder(ctx context.Context, from, to int) (criterion.Fits, error) {
+	fits, made := criterion.Fits{}, 0
 	_, auto := s.cfg.Method.(Auto)
 	helps := auto && vacancy.NeighboursHelp(s.p)
 	fit := func(k int, beside []int) error {
@@ -149,12 +155,12 @@ func (s *series) ladder(ctx context.Context, from, to int) (rungs, error) {
 				return err
 			}
 		}
-		c, m := s.asked.chosen.at(made)
+		c, m := s.asked.chosen.Selection[made], s.asked.chosen.Models[made]
 		if m.K != k || m.Params().D != s.p.Shape.D {
-			return damaged("it has the fits of a range of k in another order")
+			return checkpoint.Damaged("it has the fits of a range of k in another order")
 		}
-		if was := fits[k].model; was == nil || m.Fit.LogLikelihood > was.Fit.LogLikelihood {
-			fits[k] = rungOf(s.p.With(k), c, m)
+		if was := fits[k].Model; was == nil || m.Fit.LogLikelihood > was.Fit.LogLikelihood {
+			fits[k] = criterion.Of(s.p.With(k), c, m)
 		}
 		made++
 		return nil
@@ -171,85 +177,19 @@ func (s *series) ladder(ctx context.Context, from, to int) (rungs, error) {
 	if !helps {
 		beats = func(int, int) (bool, error) { return false, nil }
 	}
-	return fits, upAndDown(from, to, fit, beats)
-}
-
-// mostSweeps are made at most over a range of k, down and up: each mends a k, or is the last.
-const mostSweeps = 4
-
-// upAndDown has every k fitted: upwards, each from the one below, then downwards and upwards again as long as a k has a
-// neighbour that beats it, from which, and the one on its other side, it is fitted anew.
-func upAndDown(from, to int, fit func(k int, beside []int) error, beats func(k, beside int) (bool, error)) error {
-	type side struct{ k, beside int }
-	version, seen := map[int]int{}, map[side]int{}
-	do := func(k int, beside ...int) error {
-		beside = slices.DeleteFunc(beside, func(o int) bool { return version[o] == 0 })
-		for _, o := range beside {
-			seen[side{k, o}] = version[o]
-		}
-		version[k]++
-		return fit(k, beside)
-	}
-	for k := from; k <= to; k++ {
-		if err := do(k, k-1); err != nil {
-			return err
-		}
-	}
-	for range mostSweeps {
-		mended := false
-		look := func(k, beside int) error {
-			if seen[side{k, beside}] == version[beside] {
-				return nil
-			}
-			seen[side{k, beside}] = version[beside]
-			better, err := beats(k, beside)
-			if err != nil || !better {
-				return err
-			}
-			mended = true
-			return do(k, k-1, k+1)
-		}
-		for k := to - 1; k >= from; k-- {
-			if err := look(k, k+1); err != nil {
-				return err
-			}
-		}
-		for k := from + 1; k <= to; k++ {
-			if err := look(k, k-1); err != nil {
-				return err
-			}
-		}
-		if !mended {
-			break
-		}
-	}
-	return nil
+	return fits, vacancy.UpAndDown(from, to, fit, beats)
 }
 
 // neighbour is a fit as the search for a k beside it takes it; false for none, and where an expert has shrunk onto a
 // few rows.
-func (s *series) neighbour(r rung) (search.Neighbour, bool) {
-	m := r.model
+func (s *series) neighbour(f criterion.Fit) (search.Neighbour, bool) {
+	m := f.Model
 	if m == nil || m.Fit.Status == result.Shrunk {
 		return search.Neighbour{}, false
 	}
 	p := s.p.With(m.K)
 	return search.Neighbour{Params: p.Shape.Adopt(p.Units.Into(m.Params())),
 		Value: -m.Fit.LogLikelihood / p.Weights.Total}, true
-}
-
-// nestedRounding is by how much the log-likelihood of a mixture may be below that of one that it contains.
-const nestedRounding = 1e-6
-
-// fallsOf says where the log-likelihood falls with k, of mixtures that contain those before them.
-func fallsOf(all []fitted.Candidate) (notes []string) {
-	for i := 1; i < len(all); i++ {
-		if a, b := all[i-1], all[i]; a.Converged && b.LogLikelihood < a.LogLikelihood-nestedRounding {
-			notes = append(notes, fmt.Sprintf("k = %d has a log-likelihood %.3g below that of k = %d, which it "+
-				"contains: a better optimum of it exists; see --starts", b.K, a.LogLikelihood-b.LogLikelihood, a.K))
-		}
-	}
-	return notes
 }
 
 // series is the data that several fits are made of, one after the other, and what has
@@ -268,7 +208,7 @@ func openSeries(ctx context.Context, act sdk.Activation, src dataset.Source, cfg
 }
 
 // begin measures the data and goes on where a checkpoint stood, if there is one.
-func (s *series) begin(ctx context.Context, from chosen) (err error) {
+func (s *series) begin(ctx context.Context, from checkpoint.Series) (err error) {
 	if s.e, err = measure(ctx, s.p, s.cfg.want()); err != nil {
 		return err
 	}
@@ -298,11 +238,11 @@ func (s *series) fit(ctx context.Context, p *problem.Problem, cfg Config, from [
 	if err != nil {
 		return err
 	}
-	c, err := candidate(ctx, p, m, as)
+	c, err := criterion.Measure(ctx, p, m, as)
 	if err != nil {
 		return err
 	}
-	s.asked.chosen = s.asked.chosen.with(c, m)
+	s.asked.chosen = after(s.asked.chosen, c, m)
 	return nil
 }
 
@@ -347,68 +287,14 @@ func (c Config) showing(what string) Config {
 	return c
 }
 
-// chosen is what a series has come to: all fits so far, in the order in which they were made. From and To
-// are the least and the most experts.
-type chosen struct {
-	From, To  int
-	Grown     bool `json:",omitempty"` // a tree
-	Selection []fitted.Candidate
-	Model     *fitted.Model   // of trees, the best
-	Models    []*fitted.Model `json:",omitempty"` // of a range, of each fit
-}
-
-// at is the fit of a range that was made after so many others.
-func (s chosen) at(i int) (fitted.Candidate, *fitted.Model) { return s.Selection[i], s.Models[i] }
-
-// whole says whether it has all that it says.
-func (s *chosen) whole() bool {
-	if s == nil || s.Grown {
-		return s != nil && (len(s.Selection) == 0 || s.Model != nil && s.Model.Validate() == nil)
-	}
-	return len(s.Models) == len(s.Selection) && !slices.ContainsFunc(s.Models,
-		func(m *fitted.Model) bool { return m == nil || m.Validate() != nil })
-}
-
-// with returns what a series has come to after another fit.
-func (s chosen) with(c fitted.Candidate, m *fitted.Model) chosen {
+// after is what a series has come to after another fit.
+func after(s checkpoint.Series, c fitted.Candidate, m *fitted.Model) checkpoint.Series {
 	s.Selection = append(s.Selection[:len(s.Selection):len(s.Selection)], c)
 	if !s.Grown {
 		s.Models = append(s.Models[:len(s.Models):len(s.Models)], m)
 	} else if was := s.Model; was == nil ||
-		preferred(m.Fit.Converged, was.Fit.Converged, m.Fit.BIC, was.Fit.BIC) {
+		criterion.Preferred(m.Fit.Converged, was.Fit.Converged, m.Fit.BIC, was.Fit.BIC) {
 		s.Model = m
 	}
 	return s
-}
-
-// candidate measures a fit, which came about as it says, for the table of all.
-func candidate(ctx context.Context, p *problem.Problem, m *fitted.Model,
-	as fitted.Candidate) (fitted.Candidate, error) {
-	e, err := entropy(ctx, p, m)
-	as.K, as.LogLikelihood, as.AIC, as.BIC = m.K, m.Fit.LogLikelihood, m.Fit.AIC, m.Fit.BIC
-	as.ICL, as.Converged, as.Begun = m.Fit.BIC+2*e, m.Fit.Converged, m.Fit.Begun
-	return as, err
-}
-
-// entropy is that of the posteriors of m, −Σ_rows w·Σ_i r_i·log r_i.
-func entropy(ctx context.Context, p *problem.Problem, m *fitted.Model) (float64, error) {
-	if p.Grouped() {
-		return groupEntropy(ctx, p, m)
-	}
-	predictor := predict.NewPredictor(p.Units.Into(m.Params()), p.G, p.Schema.Name)
-	sum := 0.0
-	err := model.InOrder(ctx, p.Given, func(b *model.Block) error {
-		prediction, err := predictor.Predict(ctx, b)
-		if err != nil {
-			return err
-		}
-		for at, r := range prediction.Posterior {
-			if r <= 0 {
-				continue
-			}
-			sum += -r * math.Log(r) * b.Weight(at%b.N)
-		}
-		return nil
-	})
-	return sum, err
 }

@@ -17,6 +17,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/gatedlearning/moe/host"
+	"github.com/gatedlearning/moe/host/checkpoint"
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/model"
@@ -244,7 +245,7 @@ func TestResume(t *testing.T) {
 			}
 			cfg := host.Config{Seed: 2, Method: host.Auto{Starts: 12}, Resume: c}
 			change(c, &cfg)
-			var refused *host.CheckpointError
+			var refused *checkpoint.Error
 			if _, err := fit(t.Context(), cfg); !errors.As(err, &refused) || !strings.Contains(err.Error(), what) {
 				t.Errorf("%s, another %s: %v", name, what, err)
 			}
@@ -293,7 +294,7 @@ func TestEditedCheckpoints(t *testing.T) {
 		if edited == text {
 			t.Errorf("%s: the edit changes nothing", name)
 		}
-		var refused *host.CheckpointError
+		var refused *checkpoint.Error
 		if err := json.Unmarshal([]byte(edited), new(host.Checkpoint)); !errors.As(err, &refused) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -332,13 +333,13 @@ func FuzzCheckpoint(f *testing.F) {
 			return
 		}
 		sum := sha256.Sum256(compact.Bytes())
-		file := fmt.Sprintf(`{"format":%q,"sha256":"%x","state":%s}`, host.CheckpointFormat, sum, compact.Bytes())
+		file := fmt.Sprintf(`{"format":%q,"sha256":"%x","state":%s}`, checkpoint.Format, sum, compact.Bytes())
 		c := new(host.Checkpoint)
 		if json.Unmarshal([]byte(file), c) != nil {
 			return
 		}
 		m, err := fit(host.Config{Resume: c})
-		if refused := (*host.CheckpointError)(nil); err != nil && !errors.As(err, &refused) {
+		if refused := (*checkpoint.Error)(nil); err != nil && !errors.As(err, &refused) {
 			t.Errorf("%v (%T)", err, err)
 		}
 		if err == nil {

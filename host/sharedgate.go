@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/gatedlearning/moe/host/checkpoint"
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/model"
@@ -93,7 +94,7 @@ func (s *sharedGate) resume(ctx context.Context) (request, error) {
 	if err != nil {
 		return asked, err
 	}
-	asked.data = sync.OnceValues(func() (string, error) { return hash(s.task.Rows, p.Threads) })
+	asked.data = sync.OnceValues(func() (string, error) { return checkpoint.Hash(s.task.Rows, p.Threads) })
 	asked.more = map[string]any{"target": s.task.Targets(), "noise covariance": s.noise, "start": s.task.Own}
 	asked.parameters = s.task.Parameters()
 	r, err := cfg.started(ctx, p, asked)

@@ -14,6 +14,7 @@ import (
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 
+	"github.com/gatedlearning/moe/host/checkpoint"
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/infer"
@@ -507,7 +508,7 @@ func TestSharedGateResumes(t *testing.T) {
 		}
 	}
 	cfg.Resume = read(kept[0])
-	fault := new(CheckpointError)
+	fault := new(checkpoint.Error)
 	if _, err := FitSharedGate(ctx, act, targets, Diagonal, cfg); !errors.As(err, &fault) {
 		t.Errorf("with other noise: %v", err)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/gatedlearning/moe/host/checkpoint"
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/model"
@@ -62,7 +63,7 @@ func FitTargets(ctx context.Context, act sdk.Activation, targets []Target, cfg C
 		if err != nil {
 			return nil, fmt.Errorf("target %s: %w", t.Source.Schema().Target, err)
 		}
-		done = append(done[:j:j], doneTarget{digests[j], m})
+		done = append(done[:j:j], checkpoint.Target{Data: digests[j], Model: m})
 		cfg.Resume = nil
 	}
 	fits := make([]*fitted.Model, len(done))
@@ -85,7 +86,7 @@ func forTarget(c Config, t Target) Config {
 }
 
 // checkpointAfter is c.Checkpoint for the target after those that are done.
-func checkpointAfter(c Config, done []doneTarget) func(save func() (*Checkpoint, error)) {
+func checkpointAfter(c Config, done []checkpoint.Target) func(save func() (*Checkpoint, error)) {
 	if c.Checkpoint == nil {
 		return nil
 	}
@@ -100,12 +101,6 @@ func checkpointAfter(c Config, done []doneTarget) func(save func() (*Checkpoint,
 	}
 }
 
-// doneTarget is the fit of a target of several that is done.
-type doneTarget struct {
-	Data  string        `json:"data"` // SHA-256 of the numbers as fitted
-	Model *fitted.Model `json:"model"`
-}
-
 // digestsOf reads the data of all targets before any is fitted: what is wrong with the last
 // is said before the first has taken its time. It returns the SHA-256 of each, as fitted.
 func digestsOf(ctx context.Context, act sdk.Activation, targets []Target, cfg Config) ([]string, error) {
@@ -115,7 +110,7 @@ func digestsOf(ctx context.Context, act sdk.Activation, targets []Target, cfg Co
 		if err != nil {
 			return nil, err
 		}
-		digests[j], err = hash(p.Rows, p.Threads)
+		digests[j], err = checkpoint.Hash(p.Rows, p.Threads)
 		p.Close()
 		if err != nil {
 			return nil, err
@@ -125,23 +120,23 @@ func digestsOf(ctx context.Context, act sdk.Activation, targets []Target, cfg Co
 }
 
 // resumedTargets are the targets that a checkpoint has done.
-func resumedTargets(targets []Target, digests []string, from *Checkpoint) ([]doneTarget, error) {
+func resumedTargets(targets []Target, digests []string, from *Checkpoint) ([]checkpoint.Target, error) {
 	if from == nil {
 		return nil, nil
 	}
 	done := from.Targets
 	if len(done) >= len(targets) || from.Settings["target"] != quoted(targets[len(done)].Source.Schema().Target) {
-		return nil, &CheckpointError{"the checkpoint is of a fit of other targets; repeat the request, or start anew " +
-			"without it"}
+		return nil, &checkpoint.Error{Msg: "the checkpoint is of a fit of other targets; repeat the request, or " +
+			"start anew without it"}
 	}
 	for j, d := range done {
 		t := targets[j]
 		if d.Model == nil || d.Model.Validate() != nil || d.Model.Target != t.Source.Schema().Target ||
 			!slices.Equal(d.Model.Features, t.Source.Schema().Features) {
-			return nil, damaged("what it says of the targets that are done is not what was asked for")
+			return nil, checkpoint.Damaged("what it says of the targets that are done is not what was asked for")
 		}
 		if digests[j] != d.Data {
-			return nil, &CheckpointError{"the checkpoint is of other data; start anew without it"}
+			return nil, &checkpoint.Error{Msg: "the checkpoint is of other data; start anew without it"}
 		}
 	}
 	return done, nil

@@ -12,6 +12,7 @@ import (
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 
+	"github.com/gatedlearning/moe/host/checkpoint"
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/model"
@@ -165,7 +166,7 @@ func TestFitTargetsResumes(t *testing.T) {
 	}
 	refused := func(want string, targets []Target) {
 		t.Helper()
-		bad := (*CheckpointError)(nil)
+		bad := (*checkpoint.Error)(nil)
 		if _, err := resume(targets); !errors.As(err, &bad) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}

@@ -35,8 +35,8 @@ func TestTies(t *testing.T) {
 		beside.Y[r] = b.Y[r] + floor*rng.NormFloat64()
 	}
 	schema := dataset.Schema{Name: "ties", Target: "y", Features: []string{"x", "z"}}
-	table := func(b model.Block) memoryTable {
-		return memoryTable{schema, &model.Data{N: n, D: d, Blocks: []model.Block{b}}}
+	table := func(b model.Block) dataset.Loaded {
+		return dataset.InMemory(schema, &model.Data{N: n, D: d, Blocks: []model.Block{b}})
 	}
 	act := activation(identity.Family, nil)
 	fit := func(noise PerExpert, c Config) (*fitted.Model, error) {

@@ -106,7 +106,7 @@ func TestTrialsAreRows(t *testing.T) {
 	schema.Roles[model.Trials] = "n"
 	g := activation(sigmoid.Family, nil)
 	cfg := Config{K: 2, Family: "binomial", Method: Auto{Starts: 4}}
-	m, err := Fit(t.Context(), g, memoryTable{schema, data}, cfg)
+	m, err := Fit(t.Context(), g, dataset.InMemory(schema, data), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,7 +155,7 @@ func TestTrialsPredicted(t *testing.T) {
 	data := withTrials(t, 7, 600)
 	schema := dataset.Names(3, true)
 	schema.Roles[model.Trials] = "n"
-	m, err := Fit(t.Context(), activation(sigmoid.Family, nil), memoryTable{schema, data}, Config{K: 2, Family: "binomial"})
+	m, err := Fit(t.Context(), activation(sigmoid.Family, nil), dataset.InMemory(schema, data), Config{K: 2, Family: "binomial"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -163,13 +163,13 @@ func TestTrialsPredicted(t *testing.T) {
 		t.Errorf("roles %v", m.Roles)
 	}
 	p := predict.New(m, actOf(t, sigmoid.Family))
-	e, err := p.Evaluate(t.Context(), memoryTable{schema, data})
+	e, err := p.Evaluate(t.Context(), dataset.InMemory(schema, data))
 	if err != nil || math.Abs(e.LogLikelihood-m.Fit.LogLikelihood) > 1e-9*math.Abs(m.Fit.LogLikelihood) {
 		t.Errorf("evaluated to %+v, error %v; fitted to %v", e, err, m.Fit.LogLikelihood)
 	}
 	means := func(s dataset.Schema, data *model.Data) (mean, upper []float64) {
 		t.Helper()
-		if err := p.Table(memoryTable{s, data}, predict.Extras{Interval: 0.9, Experts: true}).Read(t.Context(), func(b *model.Block) error {
+		if err := p.Table(dataset.InMemory(s, data), predict.Extras{Interval: 0.9, Experts: true}).Read(t.Context(), func(b *model.Block) error {
 			mean, upper = append(mean, b.Col(0)...), append(upper, b.Col(len(b.X)/b.N-1)...)
 			return nil
 		}); err != nil {
@@ -190,7 +190,7 @@ func TestTrialsPredicted(t *testing.T) {
 	}
 	without := schema
 	without.Roles = dataset.Roles{}
-	if _, err := p.Evaluate(t.Context(), memoryTable{without, data}); err == nil || !strings.Contains(err.Error(), "no column of trials, and the model has n") {
+	if _, err := p.Evaluate(t.Context(), dataset.InMemory(without, data)); err == nil || !strings.Contains(err.Error(), "no column of trials, and the model has n") {
 		t.Errorf("targets without trials: error %v", err)
 	}
 }

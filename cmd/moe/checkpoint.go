@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/gatedlearning/moe/host"
+	"github.com/gatedlearning/moe/host/checkpoint"
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/internal/atomicfile"
 	"github.com/gatedlearning/moe/internal/textfile"
@@ -111,7 +111,7 @@ func (k *keeper[C]) refused(err error) error {
 	if number := syscall.Errno(0); errors.As(err, &number) {
 		return err
 	}
-	if bad := (*host.CheckpointError)(nil); errors.As(err, &bad) {
+	if bad := (*checkpoint.Error)(nil); errors.As(err, &bad) {
 		return &dataset.Error{File: k.path, Msg: bad.Error()}
 	}
 	if path := (*fs.PathError)(nil); errors.As(err, &path) {
@@ -157,7 +157,7 @@ func (k *keeper[C]) write(ctx context.Context) error {
 // keep writes the checkpoint of a fit that a signal ended, and returns the error
 // to end with.
 func (k *keeper[C]) keep(ctx context.Context, err error) error {
-	if is[*host.CheckpointError](err) {
+	if is[*checkpoint.Error](err) {
 		return k.refused(err)
 	}
 	var signal *signalError

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gatedlearning/moe/host"
+	"github.com/gatedlearning/moe/host/crossvalidation"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/report"
 	"github.com/gatedlearning/moe/host/report/numeral"
@@ -14,10 +15,10 @@ import (
 
 // crossValidation is the JSON of moe crossvalidate.
 type crossValidation struct {
-	Folds      int            `json:"folds"`
-	Seed       uint64         `json:"seed"`
-	Candidates []host.HeldOut `json:"candidates"`
-	Best       int            `json:"best"` // k of the highest held-out log-likelihood
+	Folds      int                       `json:"folds"`
+	Seed       uint64                    `json:"seed"`
+	Candidates []crossvalidation.HeldOut `json:"candidates"`
+	Best       int                       `json:"best"` // k of the highest held-out log-likelihood
 }
 
 func newCrossvalidateCmd() *cobra.Command {

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gatedlearning/moe/host"
+	"github.com/gatedlearning/moe/host/checkpoint"
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/infer"
 	"github.com/gatedlearning/moe/host/report"
@@ -182,7 +183,7 @@ func (f *fitFlags) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	defer j.close()
-	keeper := newKeeper[host.Checkpoint](f.out, host.CheckpointFormat)
+	keeper := newKeeper[host.Checkpoint](f.out, checkpoint.Format)
 	if j.config.Resume, err = keeper.read(f.resume); err != nil {
 		return err
 	}
@@ -306,9 +307,9 @@ func (f *fitFlags) checkThreads(cmd *cobra.Command) error {
 
 // checkOutputs looks at the files that the fit writes, the checkpoint among them where it keeps one.
 func (f *fitFlags) checkOutputs(s *spec.Fit, keeps bool) error {
-	checkpoint := ""
+	kept := ""
 	if keeps {
-		checkpoint = checkpointOf(f.out)
+		kept = checkpointOf(f.out)
 	}
 	inputs := []string{s.Data, s.Moments, s.Truth, s.Start, f.config}
 	if err := distinct(f.out, append(inputs, f.report)...); err != nil {
@@ -317,19 +318,19 @@ func (f *fitFlags) checkOutputs(s *spec.Fit, keeps bool) error {
 	if err := distinct(f.report, inputs...); err != nil {
 		return err
 	}
-	if err := distinct(checkpoint, append(inputs, f.report)...); err != nil {
+	if err := distinct(kept, append(inputs, f.report)...); err != nil {
 		return fmt.Errorf("%w; an interrupted fit keeps its checkpoint there", err)
 	}
 	if err := creatable(f.out, f.report); err != nil {
 		return err
 	}
-	if checkpoint == "" || f.resume { // what is to be resumed is looked at when it is read
+	if kept == "" || f.resume { // what is to be resumed is looked at when it is read
 		return nil
 	}
-	if err := replaceable(checkpoint, host.CheckpointFormat); err != nil {
-		return &atomicfile.CreateError{Path: checkpoint, Err: err}
+	if err := replaceable(kept, checkpoint.Format); err != nil {
+		return &atomicfile.CreateError{Path: kept, Err: err}
 	}
-	return creatable(checkpoint)
+	return creatable(kept)
 }
 
 // The answers of a fit for which it exits with 1, unless they are accepted.

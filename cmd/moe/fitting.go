@@ -139,7 +139,7 @@ func (j *fitting) choose(cmd *cobra.Command) (*fitting, error) {
 		return nil, err
 	}
 	one := j.among[found.Chosen]
-	config := found.Config(one.config)
+	config := one.config.ChosenBy(found)
 	config.Checkpoint, config.Resume = j.config.Checkpoint, j.config.Resume
 	config.Progress, config.Reading = j.config.Progress, j.config.Reading
 	one.config = config

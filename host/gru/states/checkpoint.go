@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/gatedlearning/moe/host"
+	"github.com/gatedlearning/moe/host/checkpoint"
 	"github.com/gatedlearning/moe/internal/envelope"
 	"github.com/gatedlearning/moe/internal/numeric"
 )
@@ -17,7 +18,7 @@ const CheckpointFormat = "moe-gru-checkpoint/v1"
 
 // Checkpoint is where the learning of a layer stood: the fits of every unit that are made, and
 // where the one after them was. A run that goes on from it ends in the same layer to the last bit. In
-// JSON it carries a checksum: one that was edited is a [*host.CheckpointError].
+// JSON it carries a checksum: one that was edited is a [*checkpoint.Error].
 type Checkpoint struct {
 	Settings map[string]string `json:"settings"`
 	Data     string            `json:"data"` // SHA-256 of the rows
@@ -41,18 +42,18 @@ func (c *Checkpoint) UnmarshalJSON(data []byte) error {
 	type plain Checkpoint
 	*c = Checkpoint{}
 	return envelope.Unmarshal(data, CheckpointFormat, (*plain)(c), func(msg string) error {
-		return &host.CheckpointError{Msg: msg}
+		return &checkpoint.Error{Msg: msg}
 	})
 }
 
 func refused(format string, args ...any) error {
-	return &host.CheckpointError{Msg: fmt.Sprintf(format, args...)}
+	return &checkpoint.Error{Msg: fmt.Sprintf(format, args...)}
 }
 
 // settings are what the outcome depends on besides the rows.
 func (r *run) settings() map[string]string {
 	return map[string]string{"hidden": fmt.Sprint(r.hidden), "hac": fmt.Sprint(r.HAC), "starts": fmt.Sprint(r.Starts),
-		"seed": fmt.Sprint(r.Seed), "program": host.Program()}
+		"seed": fmt.Sprint(r.Seed), "program": checkpoint.Program()}
 }
 
 // sum is the SHA-256 of the rows, as the table has them.

@@ -12,7 +12,7 @@ import (
 
 	"gonum.org/v1/gonum/mat"
 
-	"github.com/gatedlearning/moe/host"
+	"github.com/gatedlearning/moe/host/checkpoint"
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/gru"
 	"github.com/gatedlearning/moe/internal/testslow"
@@ -160,7 +160,7 @@ func flat(c *gru.Candidate) []float64 {
 }
 
 func isCheckpoint(err error) bool {
-	var bad *host.CheckpointError
+	var bad *checkpoint.Error
 	return errors.As(err, &bad)
 }
 

@@ -1,0 +1,171 @@
+package crossvalidation
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/gatedlearning/moe/host/dataset"
+	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/problem"
+)
+
+// Comparison is what [Compare] has found: which alternative is chosen, and how many experts of it.
+type Comparison struct {
+	Chosen int // its place among the alternatives
+	K      int
+	Table  []fitted.Description // of all; nil where there is one alternative, whose ks are in Fit.Selection
+
+	scores []score // of the chosen alternative, from its least k on
+}
+
+// Ks is how many numbers of experts of the chosen alternative were looked at.
+func (x *Comparison) Ks() int { return len(x.scores) }
+
+// Into puts into the table of all fits of the chosen alternative what the rows that were left out say of each.
+func (x *Comparison) Into(selection []fitted.Candidate) {
+	for i := range x.scores[:min(len(x.scores), len(selection))] {
+		if x.scores[i].sound() {
+			selection[i].HeldOut = &x.scores[i].logLikelihood
+		}
+	}
+}
+
+// Compare fits every number of experts of all alternatives without each of ten parts of the rows, and chooses by the
+// log-likelihood of the rows that were left out: of those within one standard error of the highest it takes the one of
+// the fewest parameters, and among these of the highest. Where an alternative does not fit the rows the table says why;
+// where there is no other, its error is returned. Of a range those ks are compared for which the rows without a part
+// are enough.
+func Compare(ctx context.Context, all []Alternative) (*Comparison, error) {
+	var tried []Alternative
+	var place []int
+	for i, a := range all {
+		if a.Refused == nil {
+			tried, place = append(tried, a), append(place, i)
+		}
+	}
+	found, err := crossValidate(ctx, tried, 0)
+	if err != nil {
+		return nil, err
+	}
+	for i := range found {
+		if found[i], err = asFarAsRows(ctx, tried[i], found[i]); err != nil {
+			return nil, err
+		}
+	}
+	return chosenOf(all, place, found)
+}
+
+// asFarAsRows tries an alternative again with the ks for which the rows without a part are enough, where they are not
+// for the largest.
+func asFarAsRows(ctx context.Context, a Alternative, t crossed) (crossed, error) {
+	for {
+		few := (*problem.FewRowsError)(nil)
+		if !errors.As(t.err, &few) || few.K < a.From || few.K >= a.To {
+			return t, nil
+		}
+		a.To = few.K
+		again, err := crossValidate(ctx, []Alternative{a}, 0)
+		if err != nil {
+			return t, err
+		}
+		t = again[0]
+	}
+}
+
+// unfit says whether an error is of a description beside its rows, and not of what computes.
+func unfit(err error) bool {
+	request, data := (*problem.RequestError)(nil), (*dataset.Error)(nil)
+	return errors.As(err, &request) || errors.As(err, &data)
+}
+
+// chosenOf is the comparison of what was found of those of all alternatives at these places.
+func chosenOf(all []Alternative, place []int, found []crossed) (*Comparison, error) {
+	var scores []score
+	var of, ks []int // the alternative and the k of a score
+	reasons, rows := make([]error, len(all)), 0
+	for i, t := range found {
+		if t.err != nil {
+			if reasons[place[i]] = t.err; !unfit(t.err) {
+				return nil, t.err
+			}
+			continue
+		}
+		if rows == 0 {
+			rows = len(t.scores[0].terms)
+		}
+		for j, s := range t.scores {
+			if len(s.terms) != rows {
+				return nil, refuse("descriptions of %d and %d rows do not compare", rows, len(s.terms))
+			}
+			scores, of, ks = append(scores, s), append(of, place[i]), append(ks, all[place[i]].From+j)
+		}
+	}
+	at, top := simplest(scores)
+	if at < 0 {
+		for _, i := range place {
+			if reasons[i] != nil {
+				return nil, reasons[i]
+			}
+		}
+		return nil, refuse("no description has a finite log-likelihood for rows that were not fitted")
+	}
+	c := &Comparison{Chosen: of[at], K: ks[at]}
+	for i, t := range found {
+		if place[i] == c.Chosen {
+			c.scores = t.scores
+		}
+	}
+	if len(all) == 1 {
+		return c, nil
+	}
+	for i, a := range all {
+		reason := a.Refused
+		if reason == nil {
+			reason = reasons[i]
+		}
+		if reason != nil {
+			c.Table = append(c.Table, fitted.Description{Settings: a.Settings, Reason: reason.Error()})
+			continue
+		}
+		for j := range scores {
+			if of[j] == i {
+				c.Table = append(c.Table, scores[j].described(ks[j], a.Settings, &scores[top], j == at))
+			}
+		}
+		if n := slices.IndexFunc(place, func(p int) bool { return p == i }); len(found[n].scores) <= a.To-a.From {
+			c.Table = append(c.Table, fitted.Description{K: a.From + len(found[n].scores), Settings: a.Settings,
+				Reason: "without a part the rows do not determine so many experts"})
+		}
+	}
+	return c, nil
+}
+
+// sameHeight is a difference of log-likelihoods that is rounding, and the stopping of climbs: models of one expert are
+// the same whatever is said of the noise of several.
+const sameHeight = 1e-6
+
+// simplest is the score of the fewest parameters within a standard error of the highest, top, and of these the
+// highest, the first of those alike; −1 where none is finite.
+func simplest(scores []score) (at, top int) {
+	at, top = -1, -1
+	for i := range scores {
+		if scores[i].sound() && (top < 0 || scores[i].logLikelihood > scores[top].logLikelihood) {
+			top = i
+		}
+	}
+	for i := range scores {
+		if !scores[i].sound() {
+			continue
+		}
+		if by, se := scores[i].below(&scores[top]); by > se {
+			continue
+		}
+		if at < 0 || scores[i].parameters < scores[at].parameters ||
+			scores[i].parameters == scores[at].parameters &&
+				scores[i].logLikelihood > scores[at].logLikelihood+sameHeight {
+			at = i
+		}
+	}
+	return at, top
+}

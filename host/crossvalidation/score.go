@@ -1,0 +1,132 @@
+package crossvalidation
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"gonum.org/v1/gonum/floats"
+	"gonum.org/v1/gonum/stat"
+
+	"github.com/gatedlearning/moe/host/dataset"
+	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/loss"
+	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/host/predict"
+	"github.com/gatedlearning/moe/internal/numeric"
+	"github.com/gatedlearning/moe/sdk"
+)
+
+// HeldOut is how well fits of one number of experts describe the rows that they have
+// not seen.
+type HeldOut struct {
+	K int `json:"k"`
+	// LogLikelihood is Σ w·log p(y|x) over all rows, each by the fit that was made
+	// without it; StandardError is that of it, were the rows drawn anew: √n times
+	// the standard deviation of the rows' terms.
+	LogLikelihood float64 `json:"log_likelihood"`
+	StandardError float64 `json:"standard_error"`
+	// of the mean prediction, over all rows; of the median where the target has no mean
+	RMSE      float64 `json:"rmse"`
+	Converged int     `json:"converged"` // fits, of as many as there are folds
+}
+
+// score sums up how well fits of one number of experts describe the rows that they have not seen.
+type score struct {
+	logLikelihood, squares, sse float64
+	observations, scored        float64 // weights of all groups, or rows, and of the rows with a mean, or a median
+	parameters                  int
+	converged                   int
+	terms                       []float64 // of all groups, or rows, times their weight
+}
+
+// count adds a group, or a row, of a log-density.
+func (s *score) count(weight, logDensity float64) {
+	s.logLikelihood += weight * logDensity
+	s.squares += weight * logDensity * logDensity
+	s.observations += weight
+	s.terms = append(s.terms, weight*logDensity)
+}
+
+// add measures a fit on the rows that were left out.
+func (s *score) add(ctx context.Context, act sdk.Activation, m *fitted.Model, left dataset.Loaded) error {
+	if m.Fit.Converged {
+		s.converged++
+	}
+	m = m.ForNewRows()
+	predictor, scale := predict.NewPredictor(m.Params(), act, left.Schema().Name), left.Schema().Scale
+	at := m.Params()
+	groups, err := loss.NewLikelihood(left.Data, act, at, loss.All, 1).OfGroups(ctx, at)
+	if err != nil {
+		return err
+	}
+	if groups != nil {
+		if scale != "" {
+			return refuse("parts of groups are measured on a target itself, not on %s",
+				scale.Title(left.Schema().Target))
+		}
+		for g, v := range groups.LogDensity {
+			s.count(groups.Weight[g], v)
+		}
+	}
+	return left.Read(ctx, func(b *model.Block) error {
+		p, err := predictor.Predict(ctx, b)
+		if err != nil {
+			return err
+		}
+		own := &predict.Own{Point: p.Mean, LogDens: p.LogDens}
+		if scale != "" {
+			if own, err = predictor.OwnScale(p, scale, b.Y); err != nil {
+				return err
+			}
+		}
+		for r, v := range b.Y {
+			w, y := b.Weight(r), scale.Back(v)
+			if groups == nil {
+				s.count(w, own.LogDens[r])
+			}
+			if e := y - own.Point[r]; !math.IsNaN(e) { // there is a mean, or a median
+				s.sse, s.scored = s.sse+w*e*e, s.scored+w
+			}
+		}
+		return nil
+	})
+}
+
+// heldOut is the score of k experts on the table of that name.
+func (s *score) heldOut(k int, name string) (HeldOut, error) {
+	mean := s.logLikelihood / s.observations
+	h := HeldOut{
+		K: k, Converged: s.converged,
+		LogLikelihood: s.logLikelihood,
+		StandardError: math.Sqrt(max(s.squares-s.observations*mean*mean, 0)),
+		RMSE:          math.Sqrt(s.sse / s.scored),
+	}
+	if !numeric.Finite(h.LogLikelihood, h.StandardError, h.RMSE) {
+		return h, &dataset.Error{File: name,
+			Msg: fmt.Sprintf("k = %d: held-out log-likelihood %.3g and rmse %.3g are not finite: a fit's predictions "+
+				"are too far from the rows that it has not seen to be squared", k, h.LogLikelihood, h.RMSE)}
+	}
+	return h, nil
+}
+
+// sound says whether there is a log-likelihood to compare.
+func (s *score) sound() bool { return numeric.Finite(s.logLikelihood) }
+
+// below is how far the log-likelihood is below another's, and the standard error of that.
+func (s *score) below(other *score) (by, standardError float64) {
+	off := floats.SubTo(make([]float64, len(s.terms)), other.terms, s.terms)
+	return floats.Sum(off), stat.StdDev(off, nil) * math.Sqrt(float64(len(off)))
+}
+
+// described is a score as files have it, beside the highest.
+func (s *score) described(k int, settings map[string]string, top *score, chosen bool) fitted.Description {
+	d := fitted.Description{K: k, Settings: settings, Parameters: s.parameters, Converged: s.converged, Chosen: chosen}
+	if !s.sound() {
+		d.Reason = fmt.Sprintf("log-likelihood %v of the rows that were left out", s.logLikelihood)
+		return d
+	}
+	by, se := s.below(top)
+	d.HeldOut, d.Below, d.StandardError = &s.logLikelihood, &by, &se
+	return d
+}
