@@ -102,6 +102,10 @@ var imports = map[string][]string{
 	"host/infer":   {"host/model", "host/mixture", "host/loss", "internal/numeric", gonum},
 	"host/native":  {"sdk", "host/model", "internal/kernel", "internal/numeric", gonum},
 	"host/fitted":  {"sdk", "expression", "table", "internal/claims", "host/model", "host/mixture", "host/dataset", "host/infer", "host/metric", "host/native", "host/scaling", "host/terms", "internal/atomicfile", "internal/numeric", "internal/strictjson", "internal/textfile", gonum},
+	// What is said of fitted models: two of them beside each other, and what a certificate suggests.
+	"host/fitted/advice":  {"host/dataset", "host/fitted", "host/infer", "host/model", "host/terms"},
+	"host/fitted/compare": {"host/fitted", "host/metric", "host/model", gonum},
+
 	"host/predict": {"sdk", "host/model", "host/mixture", "host/loss", "host/scaling", "host/dataset", "host/native", "host/fitted", "internal/numeric", gonum},
 	"host/export":  {"expression", "table", "host/model", "host/mixture", "host/dataset", "host/fitted", "host/native", "host/scaling", "host/terms", protobuf},
 	"host/figures": {"solver", "host/experiment", "internal/shown", gonum, gonumPlot},
@@ -118,14 +122,14 @@ var imports = map[string][]string{
 
 	// Sums over parts, and the files that they travel in.
 	"host/shard":        {"sdk", "internal/numeric", "host/model", "host/dataset", "host/tensor", "host/fitted", "host/mixture", "host/problem", "host/moment", "host/shard/sealed"},
-	"host/shard/newton": {"sdk", "internal/numeric", "internal/textfile", "host/model", "host/dataset", "host/fitted", "host/loss", "host/infer", "host/infer/specification", "host/mixture", "host/optim", "host/problem", "host/recheck", "host/shard", "host/shard/sealed", "host/tensor", gonum},
+	"host/shard/newton": {"sdk", "internal/numeric", "internal/textfile", "host/model", "host/dataset", "host/fitted", "host/fitted/advice", "host/loss", "host/infer", "host/infer/specification", "host/mixture", "host/optim", "host/problem", "host/recheck", "host/shard", "host/shard/sealed", "host/tensor", gonum},
 	"host/shard/sealed": {"host/dataset", "internal/atomicfile", "internal/memory", "internal/numeric", "internal/textfile"},
 
 	// What tests of these are made of.
 	"host/shard/shardtest": {"sdk", "host/dataset", "host/model", "host/sample", "host/shard", "plugins/sigmoid", gonum},
 
 	// What people read.
-	"host/report":           {"host/model", "host/mixture", "host/metric", "host/infer", "host/fitted", "host/report/numeral", "internal/shown", gonum},
+	"host/report":           {"host/model", "host/mixture", "host/metric", "host/infer", "host/fitted", "host/fitted/compare", "host/report/numeral", "internal/shown", gonum},
 	"host/report/diagnosis": {"host/model", "host/mixture", "host/dataset", "host/fitted", "host/predict", "host/report", "internal/numeric", gonum},
 	"host/report/page":      {"host/learn", "host/model", "host/mixture", "host/infer", "host/fitted", "host/report", "host/report/diagnosis", "host/report/numeral", "internal/numeric", "internal/shown", gonum},
 	"host/report/numeral":   {},
@@ -153,7 +157,7 @@ var imports = map[string][]string{
 	"host/descent": {"host/model", "host/optim", "host/metric", "host/loss", "host/loss/minibatch", "host/problem", "host/moment", "host/search", "host/search/climb", "internal/stream", gonum},
 
 	// What a method has found is written down, and told.
-	"host/result":        {"internal/numeric", "internal/stream", "host/dataset", "host/descent", "host/fitted", "host/infer", "host/infer/gain", "host/loss", "host/metric", "host/mixture", "host/model", "host/moment", "host/optim", "host/predict", "host/problem", "host/recheck", "host/result/warn", "host/search", "host/search/climb", "host/search/penalty", "host/search/separation", "host/shard/newton", "host/terms", gonum},
+	"host/result":        {"internal/numeric", "internal/stream", "host/dataset", "host/descent", "host/fitted", "host/fitted/advice", "host/infer", "host/infer/gain", "host/loss", "host/metric", "host/mixture", "host/model", "host/moment", "host/optim", "host/predict", "host/problem", "host/recheck", "host/result/warn", "host/search", "host/search/climb", "host/search/penalty", "host/search/separation", "host/shard/newton", "host/terms", gonum},
 	"host/result/remedy": {"host/fitted", "host/infer", "host/infer/specification", "host/loss", "host/mixture", "host/model", "host/problem", "host/search/climb"},
 	"host/result/warn":   {"host/explore", "host/fitted", "host/infer", "host/loss", "host/model", "host/predict", "host/problem", "host/search/vacancy"},
 
@@ -182,7 +186,7 @@ var imports = map[string][]string{
 
 	"docs/schema": {},
 	"examples":    {},
-	"cmd/moe": {"docs/schema", "sdk", "examples", "expression", "table", "solver", "solver/properties", "host", "host/catalog", "host/dataset", "host/dataset/parquet", "host/terms", "host/descent", "host/diverse", "host/optim", "host/fitted", "host/gru", "host/gru/states", "host/learn", "host/predict", "host/infer", "host/metric", "host/mixture", "host/model", "host/native", "host/network",
+	"cmd/moe": {"docs/schema", "sdk", "examples", "expression", "table", "solver", "solver/properties", "host", "host/catalog", "host/dataset", "host/dataset/parquet", "host/terms", "host/descent", "host/diverse", "host/optim", "host/fitted", "host/fitted/compare", "host/gru", "host/gru/states", "host/learn", "host/predict", "host/infer", "host/metric", "host/mixture", "host/model", "host/native", "host/network",
 		"host/experiment", "host/explore", "host/export", "host/figures", "host/report", "host/report/diagnosis", "host/report/numeral", "host/report/page", "host/report/verdict", "host/sample", "host/shard", "host/shard/newton", "host/benchmark", "host/spec", "host/sweep", "internal/atomicfile", "internal/memory", "internal/shown", "internal/suggest", "internal/tablefile", "internal/textfile", "internal/conform", "internal/wire",
 		"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/vbauerster/mpb", "golang.org/x/sys"},
 }
@@ -546,7 +550,7 @@ var larger = map[string]int{
 
 	"host":        4400, // the steps of a fit, which no others use: a small file for each method and each kind of answer
 	"host/loss":   6300, // one likelihood: the passes share its rows and its layout of θ
-	"host/fitted": 3950, // one file: the parts of a model are checked against each other
+	"host/fitted": 3500, // one file: the parts of a model are checked against each other
 
 }
 

@@ -105,7 +105,7 @@ func (m mixtureFile) judge(cmd *cobra.Command, act model.Activation, src dataset
 	out := new(evaluation)
 	var err error
 	if truthPath != "" {
-		if out.Recovery, err = compare(cmd, m.Model, truthPath); err != nil {
+		if out.Recovery, err = compareWithTruth(cmd, m.Model, truthPath); err != nil {
 			return nil, err
 		}
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/fitted/compare"
 	"github.com/gatedlearning/moe/host/report"
 )
 
@@ -38,7 +39,7 @@ digest. Where one model contains the other it tests the smaller by the likelihoo
 				remarkUnread(cmd, path, m.Unknown)
 				models = append(models, m)
 			}
-			c, err := fitted.CompareFits(args[0], models[0], args[1], models[1])
+			c, err := compare.Fits(args[0], models[0], args[1], models[1])
 			if err != nil {
 				return &exitError{exitData, err}
 			}

@@ -146,9 +146,9 @@ func judgeOne(cmd *cobra.Command, modelPath string, head fitted.Head, data dataF
 	return result, act.Recheck(cmd.Context())
 }
 
-// compare measures a model against the parameters of a truth file, or of another
+// compareWithTruth measures a model against the parameters of a truth file, or of another
 // model with the same features.
-func compare(cmd *cobra.Command, m *fitted.Model, truthPath string) (*fitted.Recovery, error) {
+func compareWithTruth(cmd *cobra.Command, m *fitted.Model, truthPath string) (*fitted.Recovery, error) {
 	truth, err := fitted.ReadReference(truthPath, m.Features)
 	if err != nil {
 		return nil, err

@@ -21,6 +21,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/fitted/compare"
 	"github.com/gatedlearning/moe/host/spec"
 )
 
@@ -51,7 +52,7 @@ type (
 // schemas are the types of the files and of every command's JSON.
 var schemas = map[string]any{
 	"model": fitted.Model{}, "vector-model": fitted.Vector{}, "network-model": fitted.Network{}, "truth": fitted.Truth{},
-	"validate-activation": validationJSON{}, "validate-activation-family": validationFamilyJSON{}, "sample": sampleJSON{}, "data": dataJSON{}, "explore": exploreJSON{}, "explain": explanation{}, "export": exportJSON{}, "compare": fitted.Comparison{}, "fit": fitJSON{}, "fit-config": spec.Fit{}, "fit-targets": vectorFitJSON{}, "crossvalidate": crossValidation{}, "learn-activation": learnedJSON{},
+	"validate-activation": validationJSON{}, "validate-activation-family": validationFamilyJSON{}, "sample": sampleJSON{}, "data": dataJSON{}, "explore": exploreJSON{}, "explain": explanation{}, "export": exportJSON{}, "compare": compare.Comparison{}, "fit": fitJSON{}, "fit-config": spec.Fit{}, "fit-targets": vectorFitJSON{}, "crossvalidate": crossValidation{}, "learn-activation": learnedJSON{},
 	"predict": predictionsShape{}, "predict-written": writtenJSON{}, "evaluate": evaluation{}, "evaluate-targets": outputsEvaluation{}, "evaluate-network": networkEvaluation{},
 	"network-sample": networkSampleJSON{}, "network-check": networkCheckJSON{}, "network-fit": networkFitJSON{},
 	"diverse-gram": diverseGramJSON{}, "diverse-train": diverseTrainJSON{},

@@ -123,17 +123,6 @@ func (s *StandardErrors) Without(experts, gates, shared []int) {
 	}
 }
 
-// withoutGate says whether row i of the gate has no standard error of column j, D being the intercept.
-func (s *StandardErrors) withoutGate(i, j int) bool {
-	switch {
-	case s == nil || i >= len(s.Gating):
-		return false
-	case j < len(s.Gating[i]):
-		return math.IsNaN(s.Gating[i][j])
-	}
-	return i < len(s.GatingIntercepts) && math.IsNaN(s.GatingIntercepts[i])
-}
-
 // gaps are numbers of which some are not there: NaN, null in JSON.
 type gaps []float64
 

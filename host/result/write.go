@@ -11,6 +11,7 @@ import (
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/descent"
 	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/fitted/advice"
 	"github.com/gatedlearning/moe/host/infer"
 	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/model"
@@ -125,7 +126,7 @@ func Model(ctx context.Context, p *problem.Problem, e *moment.Evidence, out *Out
 			return nil, err
 		}
 	}
-	m.Advise(out.Certificate)
+	advice.Add(m, out.Certificate)
 	adviseStarts(m.Fit.Certificate, out.Certificate, s.Starts)
 	maximum := out.Joint && !best.Degenerate
 	if err := warn.Add(ctx, m, p, l, best.Params.Relabel(order), maximum); err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/fitted/advice"
 	"github.com/gatedlearning/moe/host/infer"
 	"github.com/gatedlearning/moe/host/infer/specification"
 	"github.com/gatedlearning/moe/host/model"
@@ -303,7 +304,7 @@ func Certify(ctx context.Context, files []string, parts []*Sums, act sdk.Activat
 	columns, _ := freeOf(m).Columns(p)
 	c.RestsOn(p, made.Mass, len(columns))
 	m.Fit.Certificate, m.Fit.Passes, m.Fit.Prints = fitted.NewCertificate(c), nil, nil
-	m.Advise(c)
+	advice.Add(m, c)
 	m.Fit.Notes = slices.DeleteFunc(m.Fit.Notes, func(note string) bool { return note == notYet })
 	m.Fit.Notes = append(m.Fit.Notes,
 		fmt.Sprintf("the starts that the certificate counts are those of the fit to %d rows that the passes began at",
