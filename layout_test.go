@@ -101,7 +101,11 @@ var imports = map[string][]string{
 	"host/loss":    {"internal/kernel", "host/model", "host/mixture", "internal/numeric", gonum},
 	"host/infer":   {"host/model", "host/mixture", "host/loss", "internal/numeric", gonum},
 	"host/native":  {"sdk", "host/model", "internal/kernel", "internal/numeric", gonum},
-	"host/fitted":  {"sdk", "expression", "table", "internal/claims", "host/model", "host/mixture", "host/dataset", "host/infer", "host/metric", "host/native", "host/scaling", "host/terms", "internal/atomicfile", "internal/numeric", "internal/strictjson", "internal/textfile", gonum},
+	"host/fitted":  {"sdk", "expression", "table", "internal/claims", "host/model", "host/mixture", "host/dataset", "host/fitted/check", "host/fitted/jsonfile", "host/infer", "host/metric", "host/native", "host/scaling", "host/terms", "internal/atomicfile", "internal/numeric", gonum},
+	// Below the fitted model: its file as JSON, and what may stand in it.
+	"host/fitted/check":    {"internal/numeric"},
+	"host/fitted/jsonfile": {"host/dataset", "internal/strictjson", "internal/textfile"},
+
 	// What is said of fitted models: two of them beside each other, and what a certificate suggests.
 	"host/fitted/advice":  {"host/dataset", "host/fitted", "host/infer", "host/model", "host/terms"},
 	"host/fitted/compare": {"host/fitted", "host/metric", "host/model", gonum},
@@ -186,7 +190,7 @@ var imports = map[string][]string{
 
 	"docs/schema": {},
 	"examples":    {},
-	"cmd/moe": {"docs/schema", "sdk", "examples", "expression", "table", "solver", "solver/properties", "host", "host/catalog", "host/dataset", "host/dataset/parquet", "host/terms", "host/descent", "host/diverse", "host/optim", "host/fitted", "host/fitted/compare", "host/gru", "host/gru/states", "host/learn", "host/predict", "host/infer", "host/metric", "host/mixture", "host/model", "host/native", "host/network",
+	"cmd/moe": {"docs/schema", "sdk", "examples", "expression", "table", "solver", "solver/properties", "host", "host/catalog", "host/dataset", "host/dataset/parquet", "host/terms", "host/descent", "host/diverse", "host/optim", "host/fitted", "host/fitted/compare", "host/fitted/jsonfile", "host/gru", "host/gru/states", "host/learn", "host/predict", "host/infer", "host/metric", "host/mixture", "host/model", "host/native", "host/network",
 		"host/experiment", "host/explore", "host/export", "host/figures", "host/report", "host/report/diagnosis", "host/report/numeral", "host/report/page", "host/report/verdict", "host/sample", "host/shard", "host/shard/newton", "host/benchmark", "host/spec", "host/sweep", "internal/atomicfile", "internal/memory", "internal/shown", "internal/suggest", "internal/tablefile", "internal/textfile", "internal/conform", "internal/wire",
 		"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/vbauerster/mpb", "golang.org/x/sys"},
 }
@@ -550,7 +554,7 @@ var larger = map[string]int{
 
 	"host":        4400, // the steps of a fit, which no others use: a small file for each method and each kind of answer
 	"host/loss":   6300, // one likelihood: the passes share its rows and its layout of θ
-	"host/fitted": 3500, // one file: the parts of a model are checked against each other
+	"host/fitted": 3250, // one file: the parts of a model are checked against each other
 
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/fitted/jsonfile"
 	"github.com/gatedlearning/moe/host/metric"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/network"
@@ -35,7 +36,7 @@ type measured interface {
 }
 
 // readAs reads a model's or a network's file, whose head is known.
-func readAs(cmd *cobra.Command, path string, head fitted.Head) (anyModel, error) {
+func readAs(cmd *cobra.Command, path string, head jsonfile.Head) (anyModel, error) {
 	if head.Format == fitted.NetworkFormat {
 		n, err := fitted.ReadNetwork(path)
 		if err == nil {

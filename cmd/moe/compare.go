@@ -6,6 +6,7 @@ import (
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/fitted/compare"
+	"github.com/gatedlearning/moe/host/fitted/jsonfile"
 	"github.com/gatedlearning/moe/host/report"
 )
 
@@ -24,7 +25,7 @@ digest. Where one model contains the other it tests the smaller by the likelihoo
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var models []*fitted.Model
 			for _, path := range args {
-				head, err := fitted.HeadOf(path)
+				head, err := jsonfile.HeadOf(path)
 				if err != nil {
 					return err
 				}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/fitted/jsonfile"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/predict"
 )
@@ -84,7 +85,7 @@ func evaluate(cmd *cobra.Command, modelPath string, data dataFlags, truthPath st
 	if weights := data.table.roles[model.Weights]; data.path == "" && weights != "" {
 		return usagef("--weights %s: they are a column of DATA, which is missing", weights)
 	}
-	head, err := fitted.HeadOf(modelPath)
+	head, err := jsonfile.HeadOf(modelPath)
 	if err != nil {
 		return err
 	}
@@ -104,7 +105,7 @@ func evaluate(cmd *cobra.Command, modelPath string, data dataFlags, truthPath st
 }
 
 // judgeOne opens a model and what it is to be measured on, and measures it.
-func judgeOne(cmd *cobra.Command, modelPath string, head fitted.Head, data dataFlags, truthPath string,
+func judgeOne(cmd *cobra.Command, modelPath string, head jsonfile.Head, data dataFlags, truthPath string,
 	gate gateFlag, limits limitFlags) (measured, error) {
 	m, err := readAs(cmd, modelPath, head)
 	if err == nil {

@@ -4,6 +4,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/fitted/jsonfile"
 	"github.com/gatedlearning/moe/host/report"
 )
 
@@ -78,7 +79,7 @@ func (f *explainFlags) run(cmd *cobra.Command, path string) error {
 	case wantsJSON(cmd) && (f.screen || len(parts) > 0):
 		return usagef("--json has all parts: give it without --screen, --starts, --certificate and --notes")
 	}
-	head, err := fitted.HeadOf(path)
+	head, err := jsonfile.HeadOf(path)
 	if err != nil {
 		return err
 	}

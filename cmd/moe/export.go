@@ -8,6 +8,7 @@ import (
 
 	"github.com/gatedlearning/moe/host/export"
 	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/fitted/jsonfile"
 	"github.com/gatedlearning/moe/internal/atomicfile"
 )
 
@@ -81,7 +82,7 @@ func (f *exportFlags) run(cmd *cobra.Command, path string) error {
 	if err := creatable(f.out); err != nil {
 		return err
 	}
-	head, err := fitted.HeadOf(path)
+	head, err := jsonfile.HeadOf(path)
 	switch {
 	case err != nil:
 		return err

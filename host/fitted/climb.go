@@ -1,8 +1,10 @@
 package fitted
 
 import (
+	"cmp"
 	"fmt"
 
+	"github.com/gatedlearning/moe/host/fitted/check"
 	"github.com/gatedlearning/moe/internal/numeric"
 )
 
@@ -50,11 +52,11 @@ func (c *Climb) Point() []float64 {
 }
 
 func (c *Climb) validate(name string, k, d int) error {
-	if err := firstError(
-		checkVector(name+".at", c.At, len(c.At)),
-		checkVector(name+".trial", c.Trial, len(c.Trial)),
-		checkVector(name, []float64{c.LogLikelihood, c.Promise, c.Damping, c.Fell}, 4),
-		checkOptional(name+".proportions", c.Proportions, k),
+	if err := cmp.Or(
+		check.Vector(name+".at", c.At, len(c.At)),
+		check.Vector(name+".trial", c.Trial, len(c.Trial)),
+		check.Vector(name, []float64{c.LogLikelihood, c.Promise, c.Damping, c.Fell}, 4),
+		check.Optional(name+".proportions", c.Proportions, k),
 		c.Squares.validate(name+".squares", k, d),
 	); err != nil {
 		return err
@@ -74,7 +76,7 @@ func (c *Climb) validate(name string, k, d int) error {
 	}
 	v := make([]float64, len(c.Curvature)/8)
 	numeric.ReadFloats(v, c.Curvature)
-	return checkVector(name+".curvature", v, len(v))
+	return check.Vector(name+".curvature", v, len(v))
 }
 
 // Prints tell whether the rows of a table are those that were read before: see package

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/gatedlearning/moe/host/dataset"
+	"github.com/gatedlearning/moe/host/fitted/jsonfile"
 	"github.com/gatedlearning/moe/host/model"
 )
 
@@ -178,7 +179,7 @@ func FuzzVector(f *testing.F) {
 	path, write := content(f)
 	f.Fuzz(func(t *testing.T, data []byte) {
 		write(t, data)
-		head, err := HeadOf(path)
+		head, err := jsonfile.HeadOf(path)
 		onlyDataErrors(t, err)
 		v, err := ReadVector(path)
 		onlyDataErrors(t, err)

@@ -8,6 +8,7 @@ package fitted
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -21,6 +22,7 @@ import (
 
 	"github.com/gatedlearning/moe/expression"
 	"github.com/gatedlearning/moe/host/dataset"
+	"github.com/gatedlearning/moe/host/fitted/check"
 	"github.com/gatedlearning/moe/host/infer"
 	"github.com/gatedlearning/moe/host/metric"
 	"github.com/gatedlearning/moe/host/mixture"
@@ -157,17 +159,17 @@ func (b *Baselines) validate(d int) error {
 	if b == nil {
 		return nil
 	}
-	check := func(name string, l *Baseline, d int) error {
+	of := func(name string, l *Baseline, d int) error {
 		if l == nil {
 			return nil
 		}
 		if !(l.Sigma > 0) {
 			return fmt.Errorf("%s.sigma = %v, want a number above 0", name, l.Sigma)
 		}
-		return firstError(checkVector(name+".coefficients", l.Coefficients, d),
-			checkVector(name, []float64{l.Intercept, l.Sigma}, 2))
+		return cmp.Or(check.Vector(name+".coefficients", l.Coefficients, d),
+			check.Vector(name, []float64{l.Intercept, l.Sigma}, 2))
 	}
-	return firstError(check("baselines.mean", &b.Mean, 0), check("baselines.linear", b.Linear, d))
+	return cmp.Or(of("baselines.mean", &b.Mean, 0), of("baselines.linear", b.Linear, d))
 }
 
 // Mixed is what stands for the activation of experts that have several.
@@ -321,7 +323,7 @@ func (o Own) check(family string, sigma []float64, k int) error {
 		return fmt.Errorf("own has %d parameters, want %d of the family %q", len(o), len(own), family)
 	}
 	for _, q := range own {
-		if err := checkVector("own."+q.Name, o[q.Name], levels); err != nil {
+		if err := check.Vector("own."+q.Name, o[q.Name], levels); err != nil {
 			return err
 		}
 		for _, v := range o[q.Name] {
@@ -876,7 +878,7 @@ func (m *Model) Validate() error {
 	if err := m.Activation.Check(); err != nil {
 		return err
 	}
-	if err := checkSizes(m.K, m.D); err != nil {
+	if err := check.Sizes(m.K, m.D); err != nil {
 		return err
 	}
 	if err := checkTree(m.Hierarchy, m.Activation, m.Leaves, m.K); err != nil {
@@ -885,18 +887,18 @@ func (m *Model) Validate() error {
 	if m.OutputScale != nil && (m.Hierarchy != "" || m.Leaves != nil) {
 		return fmt.Errorf("output_scale beside a hierarchy or leaves")
 	}
-	if err := checkNames(m.Features, m.Target, m.D); err != nil {
+	if err := check.Names(m.Features, m.Target, m.D); err != nil {
 		return err
 	}
-	if err := firstError(
+	if err := cmp.Or(
 		checkFamily(m.Family, m.Sigma, m.Own, m.K),
 		checkZero(m.ZeroExpert, m.Family, m.Hierarchy),
-		checkMatrix("regressors", m.Regressors, m.K, m.D),
-		checkMatrix("gating", m.Gating, model.Gates(m.Classes()), m.D),
-		checkOptional("regressor_intercepts", m.RegressorIntercepts, m.K),
-		checkOptional("gating_intercepts", m.GatingIntercepts, model.Gates(m.Classes())),
+		check.Matrix("regressors", m.Regressors, m.K, m.D),
+		check.Matrix("gating", m.Gating, model.Gates(m.Classes()), m.D),
+		check.Optional("regressor_intercepts", m.RegressorIntercepts, m.K),
+		check.Optional("gating_intercepts", m.GatingIntercepts, model.Gates(m.Classes())),
 		m.OutputScale.validate("output_scale", m.K),
-		checkVector("proportions", m.Proportions, m.K),
+		check.Vector("proportions", m.Proportions, m.K),
 	); err != nil {
 		return err
 	}
@@ -918,7 +920,7 @@ func (m *Model) Validate() error {
 	if err := m.StandardErrors.validate(m); err != nil {
 		return err
 	}
-	if err := firstError(m.Covariance.validate(), m.HAC.validate(m), m.Arrangements.validate(m), m.Groups.validate(m.K),
+	if err := cmp.Or(m.Covariance.validate(), m.HAC.validate(m), m.Arrangements.validate(m), m.Groups.validate(m.K),
 		m.validateShared(), m.Penalised.validate(m), m.Baselines.validate(m.D)); err != nil {
 		return err
 	}
@@ -1042,47 +1044,14 @@ func (a *Activation) checkValues() error {
 	return nil
 }
 
-// checkNames holds the names of d features and the target against what tables
-// allow.
-func checkNames(features []string, target string, d int) error {
-	if len(features) != d {
-		return fmt.Errorf("features has %d names, want d = %d", len(features), d)
-	}
-	seen := map[string]bool{target: true}
-	if target == "" {
-		return fmt.Errorf("target is missing")
-	}
-	if err := checkName(target); err != nil {
-		return err
-	}
-	for i, name := range features {
-		if name == "" || seen[name] {
-			return fmt.Errorf("features[%d] = %q is empty or named twice", i, name)
-		}
-		seen[name] = true
-		if err := checkName(name); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// checkName refuses a name that no column of a table has.
-func checkName(name string) error {
-	if strings.ContainsRune(name, 0) {
-		return fmt.Errorf("the name %q holds a NUL character", name)
-	}
-	return nil
-}
-
 // Parameters is how many were estimated, as the criteria count them.
 func (f *Fit) Parameters() int { return int(math.Round(f.AIC/2 + f.LogLikelihood)) }
 
 func (f *Fit) validate(k, classes, d int) error {
-	if err := firstError(
-		checkVector("fit.log_likelihood", []float64{f.LogLikelihood}, 1),
-		checkVector("fit.bic", []float64{f.BIC}, 1),
-		checkVector("fit.aic", []float64{f.AIC}, 1),
+	if err := cmp.Or(
+		check.Vector("fit.log_likelihood", []float64{f.LogLikelihood}, 1),
+		check.Vector("fit.bic", []float64{f.BIC}, 1),
+		check.Vector("fit.aic", []float64{f.AIC}, 1),
 	); err != nil {
 		return err
 	}
@@ -1093,19 +1062,19 @@ func (f *Fit) validate(k, classes, d int) error {
 		if s.Converged && !numeric.Finite(s.LogLikelihood) {
 			return fmt.Errorf("fit.starts[%d].log_likelihood = %v is not finite", i, s.LogLikelihood)
 		}
-		if err := checkVector(fmt.Sprintf("fit.starts[%d].path", i), s.Path, len(s.Path)); err != nil {
+		if err := check.Vector(fmt.Sprintf("fit.starts[%d].path", i), s.Path, len(s.Path)); err != nil {
 			return err
 		}
 	}
 	if c := f.Certificate; c != nil {
 		for i, t := range c.Tests {
-			if err := checkVector(fmt.Sprintf("fit.certificate.tests[%d]", i), []float64{t.Statistic, t.PValue},
+			if err := check.Vector(fmt.Sprintf("fit.certificate.tests[%d]", i), []float64{t.Statistic, t.PValue},
 				2); err != nil {
 				return err
 			}
 		}
 	}
-	if err := firstError(f.Passes.validate(k, d), f.Prints.validate()); err != nil {
+	if err := cmp.Or(f.Passes.validate(k, d), f.Prints.validate()); err != nil {
 		return err
 	}
 	for i := range f.Climbs {
@@ -1119,17 +1088,10 @@ func (f *Fit) validate(k, classes, d int) error {
 		}
 	}
 	if e := f.MomentsEstimate; e != nil {
-		return firstError(
-			checkMatrix("fit.moments_estimate.regressors", e.Regressors, k, d),
-			checkVector("fit.moments_estimate.proportions", e.Proportions, k),
+		return cmp.Or(
+			check.Matrix("fit.moments_estimate.regressors", e.Regressors, k, d),
+			check.Vector("fit.moments_estimate.proportions", e.Proportions, k),
 		)
-	}
-	return nil
-}
-
-func checkSizes(k, d int) error {
-	if k < 1 || d < 1 {
-		return fmt.Errorf("k = %d, d = %d, want at least 1", k, d)
 	}
 	return nil
 }
@@ -1166,46 +1128,6 @@ func checkFamily(family string, sigma []float64, own Own, k int) error {
 	return nil
 }
 
-func checkMatrix(name string, m [][]float64, rows, cols int) error {
-	if len(m) != rows {
-		return fmt.Errorf("%s has %d rows, want %d", name, len(m), rows)
-	}
-	for i, row := range m {
-		if err := checkVector(fmt.Sprintf("%s[%d]", name, i), row, cols); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func checkOptional(name string, v []float64, n int) error {
-	if v == nil {
-		return nil
-	}
-	return checkVector(name, v, n)
-}
-
-func checkVector(name string, v []float64, n int) error {
-	if len(v) != n {
-		return fmt.Errorf("%s has %d values, want %d", name, len(v), n)
-	}
-	for i, x := range v {
-		if !numeric.Finite(x) {
-			return fmt.Errorf("%s[%d] = %v is not finite", name, i, x)
-		}
-	}
-	return nil
-}
-
-func firstError(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 func (s *Separation) validate(name string, k, d int) error {
 	for _, i := range slices.Concat(s.Above, s.Below) {
 		if i < 1 || i > k {
@@ -1215,9 +1137,9 @@ func (s *Separation) validate(name string, k, d int) error {
 	if len(s.Above) == 0 || len(s.Below) == 0 {
 		return fmt.Errorf("%s has no experts on one side", name)
 	}
-	return firstError(
-		checkVector(name+".coefficients", s.Coefficients, d),
-		checkVector(name+".intercept", []float64{s.Intercept}, 1),
-		checkVector(name+".margin", []float64{s.Margin}, 1),
+	return cmp.Or(
+		check.Vector(name+".coefficients", s.Coefficients, d),
+		check.Vector(name+".intercept", []float64{s.Intercept}, 1),
+		check.Vector(name+".margin", []float64{s.Margin}, 1),
 	)
 }

@@ -1,13 +1,15 @@
 package fitted
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/gatedlearning/moe/host/dataset"
+	"github.com/gatedlearning/moe/host/fitted/check"
+	"github.com/gatedlearning/moe/host/fitted/jsonfile"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/native"
 	"github.com/gatedlearning/moe/internal/atomicfile"
@@ -107,35 +109,13 @@ func NewNetwork(act Activation, n *model.Network, schema dataset.Schema) *Networ
 func ReadNetwork(path string) (*Network, error) {
 	n := new(Network)
 	var err error
-	if n.Unknown, err = readSized(path, n, func() (k, d int) { return n.K, n.D }); err != nil {
+	if n.Unknown, err = jsonfile.ReadSized(path, n, func() (k, d int) { return n.K, n.D }); err != nil {
 		return nil, err
 	}
 	if err := n.Validate(); err != nil {
 		return nil, &dataset.Error{File: path, Msg: err.Error()}
 	}
 	return n, nil
-}
-
-// Head is what tells files of ours apart.
-type Head struct {
-	Format  string // "" where it has none
-	Several bool   // it has outputs, those of a [Vector]
-}
-
-// HeadOf reads the head of a file of ours.
-func HeadOf(path string) (Head, error) {
-	var head struct {
-		Format  *string          `json:"format"`
-		Outputs *json.RawMessage `json:"outputs"`
-	}
-	if _, _, err := readJSON(path, &head); err != nil {
-		return Head{}, err
-	}
-	out := Head{Several: head.Outputs != nil}
-	if head.Format != nil {
-		out.Format = *head.Format
-	}
-	return out, nil
 }
 
 // Model returns the network's parameters.
@@ -165,7 +145,7 @@ func (n *Network) JSON() ([]byte, error) {
 	if c.Activation.Params == nil {
 		c.Activation.Params = map[string]float64{}
 	}
-	return indent(&c)
+	return jsonfile.Indent(&c)
 }
 
 // Validate reports the first thing that is wrong with the network: a format that
@@ -178,14 +158,14 @@ func (n *Network) Validate() error {
 	if err := n.Activation.Check(); err != nil {
 		return err
 	}
-	if n.K < 1 || n.D < 1 {
-		return fmt.Errorf("k = %d, d = %d, want at least 1", n.K, n.D)
+	if err := check.Sizes(n.K, n.D); err != nil {
+		return err
 	}
-	if err := firstError(
-		checkNames(n.Features, n.Target, n.D),
-		checkMatrix("weights", n.Weights, n.K, n.D),
-		checkVector("output_weights", n.OutputWeights, n.K),
-		checkVector("sigma", []float64{n.Sigma}, 1),
+	if err := cmp.Or(
+		check.Names(n.Features, n.Target, n.D),
+		check.Matrix("weights", n.Weights, n.K, n.D),
+		check.Vector("output_weights", n.OutputWeights, n.K),
+		check.Vector("sigma", []float64{n.Sigma}, 1),
 	); err != nil {
 		return err
 	}

@@ -1,6 +1,11 @@
 package fitted
 
-import "fmt"
+import (
+	"cmp"
+	"fmt"
+
+	"github.com/gatedlearning/moe/host/fitted/check"
+)
 
 // Passes is what passes over the shards of a table have told that its certificate needs,
 // until that is made: see package host/shard.
@@ -39,12 +44,12 @@ func (p *Passes) validate(k, d int) error {
 	if p == nil {
 		return nil
 	}
-	if err := firstError(
-		checkOptional("fit.passes.mean", p.Mean, d),
-		checkOptional("fit.passes.sd", p.SD, d),
-		checkVector("fit.passes.target", []float64{p.Target}, 1),
-		checkVector("fit.passes.weight", []float64{p.Weight}, 1),
-		checkVector("fit.passes.groups", []float64{p.Groups}, 1),
+	if err := cmp.Or(
+		check.Optional("fit.passes.mean", p.Mean, d),
+		check.Optional("fit.passes.sd", p.SD, d),
+		check.Vector("fit.passes.target", []float64{p.Target}, 1),
+		check.Vector("fit.passes.weight", []float64{p.Weight}, 1),
+		check.Vector("fit.passes.groups", []float64{p.Groups}, 1),
 	); err != nil {
 		return err
 	}
@@ -66,9 +71,9 @@ func (s *Squares) validate(name string, k, d int) error {
 	if s.Rows < 1 {
 		return fmt.Errorf("%s.rows = %d, want at least 1", name, s.Rows)
 	}
-	return firstError(
-		checkVector(name+".z", s.Z, k),
-		checkVector(name+".logits", s.Logits, k),
-		checkVector(name+".features", s.Features, d),
+	return cmp.Or(
+		check.Vector(name+".z", s.Z, k),
+		check.Vector(name+".logits", s.Logits, k),
+		check.Vector(name+".features", s.Features, d),
 	)
 }

@@ -1,12 +1,14 @@
 package fitted
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
 
 	"gonum.org/v1/gonum/mat"
 
+	"github.com/gatedlearning/moe/host/fitted/check"
 	"github.com/gatedlearning/moe/host/model"
 )
 
@@ -136,7 +138,7 @@ func (s *SharedGate) validate(v *Vector) error {
 	}
 	for i, rho := range s.Correlations {
 		name := fmt.Sprintf("shared_gate.correlations[%d]", i)
-		if err := checkMatrix(name, rho, m, m); err != nil {
+		if err := check.Matrix(name, rho, m, m); err != nil {
 			return err
 		}
 		for c := range m {
@@ -148,7 +150,7 @@ func (s *SharedGate) validate(v *Vector) error {
 		}
 	}
 	for i, se := range s.CorrelationErrors {
-		if err := checkMatrix(fmt.Sprintf("shared_gate.correlation_standard_errors[%d]", i), se, m, m); err != nil {
+		if err := check.Matrix(fmt.Sprintf("shared_gate.correlation_standard_errors[%d]", i), se, m, m); err != nil {
 			return err
 		}
 	}
@@ -160,5 +162,5 @@ func (s *SharedGate) validate(v *Vector) error {
 			return fmt.Errorf("shared_gate.%w", err)
 		}
 	}
-	return firstError(checkOptional("shared_gate.proportions", s.Proportions, v.K), s.Covariance.validate())
+	return cmp.Or(check.Optional("shared_gate.proportions", s.Proportions, v.K), s.Covariance.validate())
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/gatedlearning/moe/host/dataset"
+	"github.com/gatedlearning/moe/host/fitted/jsonfile"
 	"github.com/gatedlearning/moe/host/model"
 )
 
@@ -23,7 +24,7 @@ type Reference struct {
 // by name; those of a truth file stand in the table's order. Faults of the
 // content, features of another name or number among them, are a *dataset.Error.
 func ReadReference(path string, features []string) (*Reference, error) {
-	head, err := HeadOf(path)
+	head, err := jsonfile.HeadOf(path)
 	if err != nil {
 		return nil, err
 	}
@@ -48,7 +49,7 @@ func ReadReference(path string, features []string) (*Reference, error) {
 // ReadReferences is [ReadReference] for every one of the targets, from the file of a model
 // of several, whose outputs are found by their names.
 func ReadReferences(path string, features, targets []string) ([]*Reference, error) {
-	head, err := HeadOf(path)
+	head, err := jsonfile.HeadOf(path)
 	if err != nil {
 		return nil, err
 	}

@@ -1,10 +1,13 @@
 package fitted
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
 	"github.com/gatedlearning/moe/host/dataset"
+	"github.com/gatedlearning/moe/host/fitted/check"
+	"github.com/gatedlearning/moe/host/fitted/jsonfile"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/internal/atomicfile"
 )
@@ -75,18 +78,18 @@ func (t *Truth) checkFormat() error {
 func ReadTruth(path string) (*Truth, error) {
 	t := new(Truth)
 	var err error
-	if t.Unknown, err = readSized(path, t, func() (k, d int) { return t.K, t.D }); err != nil {
+	if t.Unknown, err = jsonfile.ReadSized(path, t, func() (k, d int) { return t.K, t.D }); err != nil {
 		return nil, err
 	}
-	err = firstError(
+	err = cmp.Or(
 		t.checkFormat(),
-		checkSizes(t.K, t.D),
+		check.Sizes(t.K, t.D),
 		checkTree(t.Hierarchy, t.Activation, t.Leaves, t.K),
 		t.Activation.Check(),
-		checkMatrix("regressors", t.Regressors, t.K, t.D),
+		check.Matrix("regressors", t.Regressors, t.K, t.D),
 		checkFamily(t.Family, t.sigma(), t.Own, 1),
 		checkZero(t.ZeroExpert, t.Family, t.Hierarchy),
-		checkMatrix("gating", t.Gating, model.Gates(model.Classes(t.K, t.ZeroExpert)), t.D),
+		check.Matrix("gating", t.Gating, model.Gates(model.Classes(t.K, t.ZeroExpert)), t.D),
 	)
 	if err != nil {
 		return nil, &dataset.Error{File: path, Msg: err.Error()}
@@ -104,7 +107,7 @@ func (t *Truth) Write(ctx context.Context, path string) error {
 }
 
 // JSON returns the truth file, laid out as [Model.JSON] does.
-func (t *Truth) JSON() ([]byte, error) { return indent(t) }
+func (t *Truth) JSON() ([]byte, error) { return jsonfile.Indent(t) }
 
 // Params returns the true parameters.
 func (t *Truth) Params() *model.Params {

@@ -1,11 +1,14 @@
 package fitted
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
 
 	"github.com/gatedlearning/moe/host/dataset"
+	"github.com/gatedlearning/moe/host/fitted/check"
+	"github.com/gatedlearning/moe/host/fitted/jsonfile"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/native"
 	"github.com/gatedlearning/moe/host/terms"
@@ -183,7 +186,7 @@ func (v *Vector) Validate() error {
 		if name == "" || seen[name] {
 			return fmt.Errorf("feature %q is empty or named twice", name)
 		}
-		if err := checkName(name); err != nil {
+		if err := check.Name(name); err != nil {
 			return err
 		}
 		seen[name] = true
@@ -193,7 +196,7 @@ func (v *Vector) Validate() error {
 		if o.Target == "" || seen[o.Target] {
 			return fmt.Errorf("outputs[%d].target = %q is empty or named twice", j, o.Target)
 		}
-		if err := checkName(o.Target); err != nil {
+		if err := check.Name(o.Target); err != nil {
 			return err
 		}
 		seen[o.Target] = true
@@ -214,11 +217,11 @@ func (v *Vector) Validate() error {
 }
 
 func (v *Vector) validateOutput(o *Output) error {
-	if err := firstError(
-		checkMatrix("regressors", o.Regressors, v.K, v.D),
-		checkMatrix("gating", o.Gating, model.Gates(v.K), v.D),
-		checkOptional("regressor_intercepts", o.RegressorIntercepts, v.K),
-		checkOptional("gating_intercepts", o.GatingIntercepts, model.Gates(v.K)),
+	if err := cmp.Or(
+		check.Matrix("regressors", o.Regressors, v.K, v.D),
+		check.Matrix("gating", o.Gating, model.Gates(v.K), v.D),
+		check.Optional("regressor_intercepts", o.RegressorIntercepts, v.K),
+		check.Optional("gating_intercepts", o.GatingIntercepts, model.Gates(v.K)),
 	); err != nil {
 		return err
 	}
@@ -242,14 +245,14 @@ func (v *Vector) JSON() ([]byte, error) {
 	if err := v.Validate(); err != nil {
 		return nil, fmt.Errorf("a model that cannot be written: %w", err)
 	}
-	return indent(v)
+	return jsonfile.Indent(v)
 }
 
 // ReadVector reads and validates a file of a [Vector]. Faults are as of [Read].
 func ReadVector(path string) (*Vector, error) {
 	v := new(Vector)
 	var err error
-	if v.Unknown, err = readSized(path, v, func() (k, d int) { return v.K, v.D }); err != nil {
+	if v.Unknown, err = jsonfile.ReadSized(path, v, func() (k, d int) { return v.K, v.D }); err != nil {
 		return nil, err
 	}
 	if err := v.Validate(); err != nil {
