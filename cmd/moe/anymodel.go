@@ -10,6 +10,7 @@ import (
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/fitted/jsonfile"
+	"github.com/gatedlearning/moe/host/fitted/stated"
 	"github.com/gatedlearning/moe/host/metric"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/network"
@@ -170,7 +171,7 @@ func recovery(cmd *cobra.Command, n *fitted.Network, act model.Activation,
 }
 
 // readTrueNetwork reads the truth of a network of the activation and size, and says what of its file nobody reads.
-func readTrueNetwork(cmd *cobra.Command, path string, act fitted.Activation, k, d int) (*fitted.Network, error) {
+func readTrueNetwork(cmd *cobra.Command, path string, act stated.Activation, k, d int) (*fitted.Network, error) {
 	truth, err := fitted.ReadNetwork(path)
 	switch {
 	case err != nil:

@@ -12,6 +12,7 @@ import (
 	"github.com/gatedlearning/moe/host/catalog"
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/fitted/stated"
 	"github.com/gatedlearning/moe/host/mixture"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/report"
@@ -29,7 +30,7 @@ type fitting struct {
 	sums    *shard.Moments
 	table   *terms.Table // of the first target; nil of sums
 	targets []host.Target
-	modules map[string]*fitted.Module // that go into the model's file
+	modules map[string]*stated.Module // that go into the model's file
 
 	// where the description stands for several: these, and a fitting of each that can be fitted, the first of them this
 	alternatives []spec.Alternative
@@ -239,7 +240,7 @@ func (j *fitting) fit(ctx context.Context) (*made, error) {
 }
 
 // embed puts modules into what a file says of its leaves.
-func (j *fitting) embed(leaves []fitted.Activation) {
+func (j *fitting) embed(leaves []stated.Activation) {
 	for i := range leaves {
 		leaves[i].Module = j.modules[leaves[i].Name]
 	}
@@ -319,7 +320,7 @@ func (j *fitting) sameShape(path string, p *model.Params) error {
 
 // sameActivation refuses parameters of another activation, and those of another function
 // under the name of this one, as far as there are values of both.
-func sameActivation(path string, truth *fitted.Reference, act fitted.Activation, leaves []fitted.Activation) error {
+func sameActivation(path string, truth *fitted.Reference, act stated.Activation, leaves []stated.Activation) error {
 	if truth.Same(act, leaves) {
 		return truth.Agree(path, act, leaves)
 	}

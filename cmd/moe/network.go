@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/fitted/stated"
 	"github.com/gatedlearning/moe/host/sample"
 )
 
@@ -91,7 +92,7 @@ func (f *networkSampleFlags) run(cmd *cobra.Command) (err error) {
 	if err != nil {
 		return usagef("%w", err)
 	}
-	named, err := fitted.Describe(ctx, plugin.Activation)
+	named, err := stated.Describe(ctx, plugin.Activation)
 	if err != nil {
 		return err
 	}
@@ -101,7 +102,7 @@ func (f *networkSampleFlags) run(cmd *cobra.Command) (err error) {
 	}
 	if wantsJSON(cmd) {
 		return printJSON(cmd, networkSampleJSON{
-			Output: f.out, Truth: f.truth, Activation: fitted.ActivationOf(plugin.Activation.Info()), K: f.config.K,
+			Output: f.out, Truth: f.truth, Activation: stated.Of(plugin.Activation.Info()), K: f.config.K,
 			D: f.config.D, N: f.config.N,
 			Sigma: f.config.Sigma, Condition: f.config.Condition, OutputWeights: sampler.Truth.Output,
 			Seed: f.config.Seed,
@@ -117,7 +118,7 @@ func (f *networkSampleFlags) run(cmd *cobra.Command) (err error) {
 type networkSampleJSON struct {
 	Output        string            `json:"output"`
 	Truth         string            `json:"truth"` // "" for none
-	Activation    fitted.Activation `json:"activation"`
+	Activation    stated.Activation `json:"activation"`
 	K             int               `json:"k"`
 	D             int               `json:"d"`
 	N             int               `json:"n"`

@@ -9,6 +9,7 @@ import (
 	"github.com/gatedlearning/moe/host/catalog"
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/fitted/stated"
 	"github.com/gatedlearning/moe/host/infer"
 	"github.com/gatedlearning/moe/host/metric"
 	"github.com/gatedlearning/moe/host/model"
@@ -140,7 +141,7 @@ func (f *networkFitFlags) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	named, err := fitted.Describe(ctx, plugin.Activation)
+	named, err := stated.Describe(ctx, plugin.Activation)
 	if err != nil {
 		return err
 	}
@@ -219,7 +220,7 @@ func (f *networkFitFlags) check(cmd *cobra.Command) (err error) {
 }
 
 // readTruth reads the network of --truth, nil where there is none.
-func (f *networkFitFlags) readTruth(cmd *cobra.Command, named fitted.Activation, plugin *catalog.Plugin,
+func (f *networkFitFlags) readTruth(cmd *cobra.Command, named stated.Activation, plugin *catalog.Plugin,
 	d int) (*model.Network, error) {
 	if f.truth == "" {
 		return nil, nil
@@ -234,7 +235,7 @@ func (f *networkFitFlags) readTruth(cmd *cobra.Command, named fitted.Activation,
 
 // file puts the result into the form of its file, with its distance to the truth,
 // unless that is nil.
-func (f *networkFitFlags) file(r *network.Result, act fitted.Activation,
+func (f *networkFitFlags) file(r *network.Result, act stated.Activation,
 	truth *model.Network) (*fitted.Network, error) {
 	if err := fitted.CheckUnits(r.Network); err != nil {
 		return nil, &dataset.Error{File: r.Schema.Name, Msg: "no network of these output weights is found: " +

@@ -13,6 +13,7 @@ import (
 	"github.com/gatedlearning/moe/host"
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/fitted/stated"
 	"github.com/gatedlearning/moe/host/mixture"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/report"
@@ -155,7 +156,7 @@ func (f *sampleFlags) runTargets(cmd *cobra.Command, e *experts) error {
 		return err
 	}
 	if leaves == nil {
-		leaves = slices.Repeat([]fitted.Activation{named}, f.config.K)
+		leaves = slices.Repeat([]stated.Activation{named}, f.config.K)
 	}
 	truth := fitted.NewSharedGate(sampler.Truth, sampler.Schema().Features[:f.config.D], sampler.Targets(), leaves)
 	if err := writeBeside(ctx, f.truth, truth, f.out, rechecked{sampler, e.Recheck}); err != nil {
@@ -339,9 +340,9 @@ func writeBeside(ctx context.Context, truthPath string, truth interface{ JSON() 
 type sampleJSON struct {
 	Output     string              `json:"output"`
 	Truth      string              `json:"truth"` // "" for none
-	Activation fitted.Activation   `json:"activation"`
+	Activation stated.Activation   `json:"activation"`
 	Hierarchy  string              `json:"hierarchy,omitempty"`
-	Leaves     []fitted.Activation `json:"leaves,omitempty"`
+	Leaves     []stated.Activation `json:"leaves,omitempty"`
 	K          int                 `json:"k"`
 	D          int                 `json:"d"`
 	N          int                 `json:"n"`

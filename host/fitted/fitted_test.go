@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gatedlearning/moe/host/dataset"
+	"github.com/gatedlearning/moe/host/fitted/stated"
 	"github.com/gatedlearning/moe/host/model"
 )
 
@@ -22,7 +23,7 @@ var update = flag.Bool("update", false, "rewrite the golden files")
 func example() *Model {
 	return &Model{
 		Format:     Format,
-		Activation: Activation{Name: "leakyrelu", Params: map[string]float64{"slope": 0.1}, Version: "1"},
+		Activation: stated.Activation{Name: "leakyrelu", Params: map[string]float64{"slope": 0.1}, Version: "1"},
 		D:          2, K: 2, Features: []string{"x1", "a \"b\", [c]"}, Target: "y",
 		Regressors:  [][]float64{{1, -1.0 / 3}, {1e-300, 5e22}},
 		Gating:      [][]float64{{0.5, 2}},
@@ -269,7 +270,7 @@ func TestTruthFile(t *testing.T) {
 	copy(p.Regressors, []float64{1, 0, 0, 0, 1, 0})
 	copy(p.Gating, []float64{0, 0, 1})
 	p.Sigma[0] = 0.05
-	truth := NewTruth(Activation{Name: "relu", Params: map[string]float64{}}, p)
+	truth := NewTruth(stated.Activation{Name: "relu", Params: map[string]float64{}}, p)
 	path := filepath.Join(t.TempDir(), "truth.json")
 	if err := truth.Write(context.Background(), path); err != nil {
 		t.Fatal(err)

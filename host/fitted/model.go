@@ -9,20 +9,17 @@ package fitted
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"strings"
 
 	"gonum.org/v1/gonum/floats"
 
-	"github.com/gatedlearning/moe/expression"
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted/check"
+	"github.com/gatedlearning/moe/host/fitted/stated"
 	"github.com/gatedlearning/moe/host/infer"
 	"github.com/gatedlearning/moe/host/metric"
 	"github.com/gatedlearning/moe/host/mixture"
@@ -30,10 +27,7 @@ import (
 	"github.com/gatedlearning/moe/host/native"
 	"github.com/gatedlearning/moe/host/scaling"
 	"github.com/gatedlearning/moe/host/terms"
-	"github.com/gatedlearning/moe/internal/claims"
 	"github.com/gatedlearning/moe/internal/numeric"
-	"github.com/gatedlearning/moe/sdk"
-	"github.com/gatedlearning/moe/table"
 )
 
 // Format is the version of the model file where the features are columns of a table
@@ -69,12 +63,12 @@ func DesignFormat(design *terms.Design) string {
 // Model is a fitted mixture of K experts over D features. Its JSON is the
 // model file. It holds no time, path or host: equal fits are equal files.
 type Model struct {
-	Format     string     `json:"format"`
-	Activation Activation `json:"activation"`
-	D          int        `json:"d"`
-	K          int        `json:"k"`
-	Features   []string   `json:"features"` // D names
-	Target     string     `json:"target"`
+	Format     string            `json:"format"`
+	Activation stated.Activation `json:"activation"`
+	D          int               `json:"d"`
+	K          int               `json:"k"`
+	Features   []string          `json:"features"` // D names
+	Target     string            `json:"target"`
 
 	// TargetScale is what the mixture is of in the place of the target y itself: h(y), of which are the parameters,
 	// Sigma, the certificate and the paths of starts. Log-likelihoods, BIC and AIC are of y. "" is y.
@@ -83,8 +77,8 @@ type Model struct {
 	// Hierarchy is the shape of the gates, as model.ParseHierarchy reads it, whose rows
 	// Gating has; "" is one gate. Leaves are the experts' own activations, from left to
 	// right; nil where all have Activation, which is else [Mixed].
-	Hierarchy string       `json:"hierarchy,omitempty"`
-	Leaves    []Activation `json:"leaves,omitempty"`
+	Hierarchy string              `json:"hierarchy,omitempty"`
+	Leaves    []stated.Activation `json:"leaves,omitempty"`
 
 	// Family is the density of the target around the experts' means, by its name in host/mixture, with
 	// Sigma its scale, null where it has none, and Own the other parameters of its own by their names; "" is normal
@@ -170,97 +164,6 @@ func (b *Baselines) validate(d int) error {
 			check.Vector(name, []float64{l.Intercept, l.Sigma}, 2))
 	}
 	return cmp.Or(of("baselines.mean", &b.Mean, 0), of("baselines.linear", b.Linear, d))
-}
-
-// Mixed is what stands for the activation of experts that have several.
-const Mixed = "mixed"
-
-// Activation names the nonlinearity of the experts.
-type Activation struct {
-	Name    string             `json:"name"`
-	Params  map[string]float64 `json:"params"` // {} where it has none
-	Version string             `json:"version"`
-
-	// Values are g at fixed nodes, which tell whether an activation of that name is
-	// the same function; nil in files of before there were any.
-	Values *claims.Values `json:"values,omitempty"`
-
-	// Module is the WebAssembly module that the activation is, where it was asked for: who has the
-	// file needs nothing else.
-	Module *Module `json:"module,omitempty"`
-
-	// Table is the curve that the activation is, where it is one: who has the file needs nothing else.
-	Table *table.Data `json:"table,omitempty"`
-}
-
-// ActivationOf is how files name the activation with this description.
-func ActivationOf(info sdk.Info) Activation {
-	params := make(map[string]float64, len(info.Params))
-	for name, v := range info.Params {
-		params[name] = v
-	}
-	return Activation{Name: info.Name, Params: params, Version: info.Version}
-}
-
-// Describe is how files name act, with its values, and with its points where it is a table.
-func Describe(ctx context.Context, act sdk.Activation) (Activation, error) {
-	a := ActivationOf(act.Info())
-	if t, ok := act.(*table.Table); ok {
-		data := t.Data()
-		a.Table = &data
-	}
-	var err error
-	a.Values, err = claims.ValuesOf(ctx, act)
-	return a, err
-}
-
-// Verify compares act with the values in a file, or "", that names it. Another
-// function is a *dataset.Error. A file without values says nothing of it.
-func (a Activation) Verify(ctx context.Context, file string, act claims.Evaluator) error {
-	if a.Values == nil {
-		return nil
-	}
-	return a.another(file, "the one of that name here", a.Values.Compare(ctx, act))
-}
-
-// Agree compares the values in a file, or "", with those in a model of the activation,
-// as [Activation.Verify] does with g itself. It says nothing where one has none.
-func (a Activation) Agree(file string, m Activation) error {
-	if a.Values == nil || m.Values == nil {
-		return nil
-	}
-	return a.another(file, "the model's", a.Values.CompareValues(m.Values))
-}
-
-// another says that values differ, and passes on other errors.
-func (a Activation) another(file, than string, err error) error {
-	if differ := (*claims.DifferenceError)(nil); errors.As(err, &differ) {
-		return &dataset.Error{File: file, Msg: fmt.Sprintf("its activation %s is another function than %s: %v", a, than,
-			differ)}
-	}
-	return err
-}
-
-// Same says whether two names mean one activation: versions of it may differ.
-func (a Activation) Same(b Activation) bool {
-	return a.Name == b.Name && maps.Equal(a.Params, b.Params)
-}
-
-// String is the name with the parameters, as in "leakyrelu(slope=0.1)"; an expression is
-// in quotes, as one types it: "'expr: beta*z'(beta=2)".
-func (a Activation) String() string {
-	name := a.Name
-	if expression.Is(name) {
-		name = "'" + name + "'"
-	}
-	if len(a.Params) == 0 {
-		return name
-	}
-	var params []string
-	for _, name := range slices.Sorted(maps.Keys(a.Params)) {
-		params = append(params, fmt.Sprintf("%s=%v", name, a.Params[name]))
-	}
-	return name + "(" + strings.Join(params, ", ") + ")"
 }
 
 // Own are the own parameters of a family but sigma, by their names: of each one value for all experts or one for each.
@@ -708,7 +611,7 @@ type Recovery struct {
 // Compare measures an estimate against the truth. Leaves, where they are given, are the
 // activations of the K experts of both: only those of the same stand for each other. It
 // is an error if they differ in k, d or the tree of their gates.
-func Compare(est, truth *model.Params, leaves ...Activation) (Recovery, error) {
+func Compare(est, truth *model.Params, leaves ...stated.Activation) (Recovery, error) {
 	if est.K != truth.K || est.D != truth.D {
 		return Recovery{}, fmt.Errorf("the model has k = %d, d = %d, the truth k = %d, d = %d", est.K, est.D, truth.K,
 			truth.D)
@@ -719,16 +622,8 @@ func Compare(est, truth *model.Params, leaves ...Activation) (Recovery, error) {
 	if est.Zero != truth.Zero {
 		return Recovery{}, fmt.Errorf("of the model and the truth one has an expert that is always 0")
 	}
-	ereg, perm := metric.EregOf(est, truth, Kinds(leaves))
+	ereg, perm := metric.EregOf(est, truth, stated.Kinds(leaves))
 	return Recovery{EReg: ereg, EGating: metric.Egating(est, truth, perm)}, nil
-}
-
-// Kinds numbers activations, the same number for the same; nil for none.
-func Kinds(leaves []Activation) (kinds []int) {
-	for _, leaf := range leaves {
-		kinds = append(kinds, slices.IndexFunc(leaves, leaf.Same))
-	}
-	return kinds
 }
 
 // SetParams copies p into the model.
@@ -827,7 +722,7 @@ func shapeOf(hierarchy string) model.Hierarchy {
 
 // checkTree refuses a hierarchy of another number of experts than k, leaves that are not
 // k, and a name for the activation that does not go with them.
-func checkTree(hierarchy string, act Activation, leaves []Activation, k int) error {
+func checkTree(hierarchy string, act stated.Activation, leaves []stated.Activation, k int) error {
 	if hierarchy != "" {
 		shape, err := model.ParseHierarchy(hierarchy)
 		if err != nil {
@@ -843,8 +738,8 @@ func checkTree(hierarchy string, act Activation, leaves []Activation, k int) err
 	if len(leaves) != k {
 		return fmt.Errorf("leaves has %d activations, want k = %d", len(leaves), k)
 	}
-	if act.Name != Mixed {
-		return fmt.Errorf("activation.name is %q beside leaves, want %q", act.Name, Mixed)
+	if act.Name != stated.Mixed {
+		return fmt.Errorf("activation.name is %q beside leaves, want %q", act.Name, stated.Mixed)
 	}
 	for _, leaf := range leaves {
 		if err := leaf.Check(); err != nil {
@@ -988,58 +883,6 @@ func (m *Model) validateDesign() error {
 	}
 	if slices.Contains(m.Design.Columns, m.Target) {
 		return fmt.Errorf("design.columns holds the target %q", m.Target)
-	}
-	return nil
-}
-
-// Check refuses names that activations may not have, such as paths, texts that are no
-// expression or not as their own name has them, and parameters that are not finite.
-func (a *Activation) Check() error {
-	if expression.Is(a.Name) {
-		act, err := expression.Parse(a.Name, a.Params)
-		if err != nil {
-			return fmt.Errorf("activation.name: %w", err)
-		}
-		if name := act.Info().Name; name != a.Name {
-			return fmt.Errorf("activation.name is %q, want it as %q", a.Name, name)
-		}
-		return a.checkValues()
-	}
-	for i, c := range a.Name {
-		if !(c >= 'a' && c <= 'z') && !(i > 0 && (c >= '0' && c <= '9' || c == '-')) {
-			return fmt.Errorf("activation.name %q: want lower case letters, digits and dashes, a letter first", a.Name)
-		}
-	}
-	if a.Name == "" {
-		return fmt.Errorf("activation.name is missing")
-	}
-	for name, v := range a.Params {
-		if !numeric.Finite(v) {
-			return fmt.Errorf("activation.params.%s = %v is not finite", name, v)
-		}
-	}
-	return a.checkValues()
-}
-
-func (a *Activation) checkValues() error {
-	if a.Module != nil {
-		if err := a.Module.validate(); err != nil {
-			return fmt.Errorf("activation.module: %w", err)
-		}
-	}
-	if a.Table != nil {
-		t, err := a.Table.Open()
-		if err != nil {
-			return fmt.Errorf("activation.table: %w", err)
-		}
-		if name := t.Info().Name; name != a.Name || len(a.Params) > 0 {
-			return fmt.Errorf("activation.name is %q, and that of its table %q, without parameters", a.Name, name)
-		}
-	}
-	if a.Values != nil {
-		if err := a.Values.Validate(); err != nil {
-			return fmt.Errorf("activation.values: %w", err)
-		}
 	}
 	return nil
 }

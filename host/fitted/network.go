@@ -10,6 +10,7 @@ import (
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted/check"
 	"github.com/gatedlearning/moe/host/fitted/jsonfile"
+	"github.com/gatedlearning/moe/host/fitted/stated"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/native"
 	"github.com/gatedlearning/moe/internal/atomicfile"
@@ -24,12 +25,12 @@ const NetworkFormat = "moe-network/v1"
 // y = Σ_i v_i·φ(⟨w_i, x⟩) + σ·N(0,1). Its JSON is the network's file: of a fit, or
 // of what a sample was drawn from.
 type Network struct {
-	Format     string     `json:"format"`
-	Activation Activation `json:"activation"`
-	D          int        `json:"d"`
-	K          int        `json:"k"`
-	Features   []string   `json:"features"` // D names
-	Target     string     `json:"target"`
+	Format     string            `json:"format"`
+	Activation stated.Activation `json:"activation"`
+	D          int               `json:"d"`
+	K          int               `json:"k"`
+	Features   []string          `json:"features"` // D names
+	Target     string            `json:"target"`
 
 	Weights       [][]float64 `json:"weights"`        // K rows w_i of D
 	OutputWeights []float64   `json:"output_weights"` // K: v_i, none of them 0
@@ -96,7 +97,7 @@ type NetworkRecovery struct {
 }
 
 // NewNetwork is the file of a network without a fit.
-func NewNetwork(act Activation, n *model.Network, schema dataset.Schema) *Network {
+func NewNetwork(act stated.Activation, n *model.Network, schema dataset.Schema) *Network {
 	n = n.Clone()
 	return &Network{
 		Format: NetworkFormat, Activation: act, D: n.D, K: n.K, Features: schema.Features, Target: schema.Target,

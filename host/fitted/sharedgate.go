@@ -9,6 +9,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/gatedlearning/moe/host/fitted/check"
+	"github.com/gatedlearning/moe/host/fitted/stated"
 	"github.com/gatedlearning/moe/host/model"
 )
 
@@ -37,7 +38,7 @@ type SharedGate struct {
 }
 
 // NewSharedGate returns the model of parameters with one gate, without what a fit adds.
-func NewSharedGate(p *model.VectorParams, features, targets []string, leaves []Activation) *Vector {
+func NewSharedGate(p *model.VectorParams, features, targets []string, leaves []stated.Activation) *Vector {
 	v := &Vector{
 		Format: FormatV2, Hierarchy: p.Gate().Hierarchy().String(), Leaves: leaves, D: p.D, K: p.K, Features: features,
 		SharedGate: &SharedGate{Noise: Diagonal},

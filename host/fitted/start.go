@@ -7,14 +7,15 @@ import (
 
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted/jsonfile"
+	"github.com/gatedlearning/moe/host/fitted/stated"
 	"github.com/gatedlearning/moe/host/model"
 )
 
 // Reference are parameters from a file, with the activation that they are of: the
 // truth, or those of another fit.
 type Reference struct {
-	Activation Activation
-	Leaves     []Activation // of the experts, where they have several
+	Activation stated.Activation
+	Leaves     []stated.Activation // of the experts, where they have several
 	Params     *model.Params
 	Unknown    []string // as of [Model]
 }
@@ -94,13 +95,13 @@ func referenceOf(path string, m *Model, features []string) (*Reference, error) {
 
 // Same says whether the experts have these activations: act, or leaves where they have
 // several.
-func (r *Reference) Same(act Activation, leaves []Activation) bool {
-	return r.Activation.Same(act) && slices.EqualFunc(r.Leaves, leaves, Activation.Same)
+func (r *Reference) Same(act stated.Activation, leaves []stated.Activation) bool {
+	return r.Activation.Same(act) && slices.EqualFunc(r.Leaves, leaves, stated.Activation.Same)
 }
 
 // Agree compares the values of the activations, of which those of a model have the same
-// names, as [Activation.Agree] does.
-func (r *Reference) Agree(file string, act Activation, leaves []Activation) error {
+// names, as [stated.Activation.Agree] does.
+func (r *Reference) Agree(file string, act stated.Activation, leaves []stated.Activation) error {
 	err := r.Activation.Agree(file, act)
 	for i, leaf := range r.Leaves {
 		if err == nil {

@@ -8,13 +8,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/gatedlearning/moe/host/fitted/stated"
 	"github.com/gatedlearning/moe/host/model"
 )
 
 func tree() *Model {
 	m := &Model{
-		Format: FormatV2, Activation: Activation{Name: Mixed, Params: map[string]float64{}},
-		Leaves:   []Activation{{Name: "identity", Params: map[string]float64{}}, {Name: "tanh", Params: map[string]float64{}}, {Name: "tanh", Params: map[string]float64{}}},
+		Format: FormatV2, Activation: stated.Activation{Name: stated.Mixed, Params: map[string]float64{}},
+		Leaves:   []stated.Activation{{Name: "identity", Params: map[string]float64{}}, {Name: "tanh", Params: map[string]float64{}}, {Name: "tanh", Params: map[string]float64{}}},
 		Features: []string{"x"}, Target: "y", Proportions: []float64{0.5, 0.25, 0.25}, Fit: Fit{N: 1},
 	}
 	p := model.NewParams(3, 1)
@@ -58,7 +59,7 @@ func TestTreeFile(t *testing.T) {
 // have none, as ever.
 func TestTreeTruth(t *testing.T) {
 	m := tree()
-	truth := NewTruth(Activation{}, m.Params(), m.Leaves...)
+	truth := NewTruth(stated.Activation{}, m.Params(), m.Leaves...)
 	path := filepath.Join(t.TempDir(), "t.json")
 	if err := truth.Write(t.Context(), path); err != nil {
 		t.Fatal(err)
@@ -83,7 +84,7 @@ func TestTreeTruth(t *testing.T) {
 	}
 	p := m.Params()
 	p.Tree = model.Hierarchy{}
-	if f := NewTruth(Activation{Name: "tanh"}, p).Format; f != "" {
+	if f := NewTruth(stated.Activation{Name: "tanh"}, p).Format; f != "" {
 		t.Errorf("the format of a flat truth is %q", f)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted/check"
 	"github.com/gatedlearning/moe/host/fitted/jsonfile"
+	"github.com/gatedlearning/moe/host/fitted/stated"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/internal/atomicfile"
 )
@@ -24,21 +25,21 @@ type Truth struct {
 	D      int     `json:"d"`
 	Sigma  float64 `json:"sigma"`
 	// the density of y, as of [Model], whose own parameter of this name Sigma is; 0 where it has none
-	Family     string       `json:"family,omitempty"`
-	Own        Own          `json:"own,omitempty"`         // as of [Model]
-	ZeroExpert bool         `json:"zero_expert,omitempty"` // as of [Model]
-	Activation Activation   `json:"activation"`
-	Hierarchy  string       `json:"hierarchy,omitempty"`
-	Leaves     []Activation `json:"leaves,omitempty"`
-	Regressors [][]float64  `json:"regressors"`
-	Gating     [][]float64  `json:"gating"`
+	Family     string              `json:"family,omitempty"`
+	Own        Own                 `json:"own,omitempty"`         // as of [Model]
+	ZeroExpert bool                `json:"zero_expert,omitempty"` // as of [Model]
+	Activation stated.Activation   `json:"activation"`
+	Hierarchy  string              `json:"hierarchy,omitempty"`
+	Leaves     []stated.Activation `json:"leaves,omitempty"`
+	Regressors [][]float64         `json:"regressors"`
+	Gating     [][]float64         `json:"gating"`
 
 	Unknown []string `json:"-"` // as of [Model]
 }
 
 // NewTruth is the truth file of parameters without intercepts whose noise is
 // the same for all experts, whose own activations are leaves where they have several.
-func NewTruth(act Activation, p *model.Params, leaves ...Activation) *Truth {
+func NewTruth(act stated.Activation, p *model.Params, leaves ...stated.Activation) *Truth {
 	sigma, own := noiseOf(p)
 	t := &Truth{
 		K: p.K, D: p.D, Family: p.Family, Own: own, ZeroExpert: p.Zero, Activation: act,
@@ -51,7 +52,7 @@ func NewTruth(act Activation, p *model.Params, leaves ...Activation) *Truth {
 		t.Hierarchy = p.Tree.String()
 	}
 	if len(leaves) > 0 {
-		t.Activation, t.Leaves = Activation{Name: Mixed, Params: map[string]float64{}}, leaves
+		t.Activation, t.Leaves = stated.Activation{Name: stated.Mixed, Params: map[string]float64{}}, leaves
 	}
 	t.Format = t.formatOf()
 	return t

@@ -9,6 +9,7 @@ import (
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted/check"
 	"github.com/gatedlearning/moe/host/fitted/jsonfile"
+	"github.com/gatedlearning/moe/host/fitted/stated"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/native"
 	"github.com/gatedlearning/moe/host/terms"
@@ -22,14 +23,14 @@ const FormatV2 = "moe-model/v2"
 // Vector is a model of several targets that share their features: a tree of experts
 // for each (002 Eq. 4). Its JSON is a file of [FormatV2].
 type Vector struct {
-	Format    string        `json:"format"`
-	Hierarchy string        `json:"hierarchy"` // of every output, as model.ParseHierarchy reads it
-	Leaves    []Activation  `json:"leaves"`    // of the K experts of an output
-	D         int           `json:"d"`
-	K         int           `json:"k"`
-	Features  []string      `json:"features"`
-	Design    *terms.Design `json:"design,omitempty"` // as of [Model]
-	Outputs   []Output      `json:"outputs"`
+	Format    string              `json:"format"`
+	Hierarchy string              `json:"hierarchy"` // of every output, as model.ParseHierarchy reads it
+	Leaves    []stated.Activation `json:"leaves"`    // of the K experts of an output
+	D         int                 `json:"d"`
+	K         int                 `json:"k"`
+	Features  []string            `json:"features"`
+	Design    *terms.Design       `json:"design,omitempty"` // as of [Model]
+	Outputs   []Output            `json:"outputs"`
 
 	// SharedGate is what the outputs have together where one gate is that of all; nil where
 	// every output is a mixture of its own.
@@ -72,7 +73,7 @@ func NewVector(fits []*Model) *Vector {
 		D: first.D, K: first.K, Features: first.Features, Design: first.Design, Approximation: first.Approximation,
 	}
 	if v.Leaves == nil {
-		v.Leaves = slices.Repeat([]Activation{first.Activation}, v.K)
+		v.Leaves = slices.Repeat([]stated.Activation{first.Activation}, v.K)
 	}
 	for _, m := range fits {
 		v.Outputs = append(v.Outputs, Output{
@@ -102,8 +103,8 @@ func (v *Vector) Model(j int) *Model {
 	if shape := shapeOf(v.Hierarchy); shape.Depth() > 1 {
 		m.Hierarchy = v.Hierarchy
 	}
-	if slices.ContainsFunc(v.Leaves, func(a Activation) bool { return !a.Same(v.Leaves[0]) }) {
-		m.Activation, m.Leaves = Activation{Name: Mixed, Params: map[string]float64{}}, v.Leaves
+	if slices.ContainsFunc(v.Leaves, func(a stated.Activation) bool { return !a.Same(v.Leaves[0]) }) {
+		m.Activation, m.Leaves = stated.Activation{Name: stated.Mixed, Params: map[string]float64{}}, v.Leaves
 	}
 	if o.Fit != nil {
 		m.Fit = *o.Fit

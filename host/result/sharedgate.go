@@ -10,6 +10,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/fitted/stated"
 	"github.com/gatedlearning/moe/host/infer"
 	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/model"
@@ -42,7 +43,7 @@ func SharedGate(ctx context.Context, task *search.VectorTask, given model.Rows, 
 		return nil, err
 	}
 	if leaves == nil {
-		leaves = slices.Repeat([]fitted.Activation{activation}, p.Shape.K)
+		leaves = slices.Repeat([]stated.Activation{activation}, p.Shape.K)
 	}
 	v := fitted.NewSharedGate(params, p.Schema.Features, s.task.Targets(), leaves)
 	v.Design, v.Approximation = s.Design, p.G.Native

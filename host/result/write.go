@@ -12,6 +12,7 @@ import (
 	"github.com/gatedlearning/moe/host/descent"
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/fitted/advice"
+	"github.com/gatedlearning/moe/host/fitted/stated"
 	"github.com/gatedlearning/moe/host/infer"
 	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/model"
@@ -229,21 +230,21 @@ func endNotes(p *problem.Problem, l *loss.Likelihood, q *model.Params) (notes []
 	return notes
 }
 
-// described is how files name the activation of all experts, [fitted.Mixed] where they
+// described is how files name the activation of all experts, [stated.Mixed] where they
 // have their own, and those.
-func described(ctx context.Context, p *problem.Problem) (act fitted.Activation, leaves []fitted.Activation, err error) {
+func described(ctx context.Context, p *problem.Problem) (act stated.Activation, leaves []stated.Activation, err error) {
 	if p.Leaves == nil {
-		act, err = fitted.Describe(ctx, p.Activation)
+		act, err = stated.Describe(ctx, p.Activation)
 		return act, nil, err
 	}
 	for _, g := range p.Leaves {
-		leaf, err := fitted.Describe(ctx, g)
+		leaf, err := stated.Describe(ctx, g)
 		if err != nil {
 			return act, nil, err
 		}
 		leaves = append(leaves, leaf)
 	}
-	return fitted.Activation{Name: fitted.Mixed, Params: map[string]float64{}}, leaves, nil
+	return stated.Activation{Name: stated.Mixed, Params: map[string]float64{}}, leaves, nil
 }
 
 // summary says how the parameters were found.

@@ -11,6 +11,7 @@ import (
 	"github.com/gatedlearning/moe/host"
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/fitted/stated"
 	"github.com/gatedlearning/moe/host/network"
 	"github.com/gatedlearning/moe/host/report/diagnosis"
 	"github.com/gatedlearning/moe/host/report/page"
@@ -123,7 +124,7 @@ func TestNetworkPage(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		file := fitted.NewNetwork(fitted.ActivationOf(act.Info()), r.Network, r.Schema)
+		file := fitted.NewNetwork(stated.Of(act.Info()), r.Network, r.Schema)
 		file.Fit = &fitted.NetworkFit{Method: "fit", N: r.N, Loss: r.Loss, Converged: true, Notes: []string{"<note>"}, Certificate: fitted.NewCertificate(r.Certificate)}
 		for _, s := range r.Starts {
 			file.Fit.Starts = append(file.Fit.Starts, fitted.NetworkStart{Kind: s.Kind, LossAtStart: s.AtStart, Loss: s.Result.Value, Agrees: s.Agrees})
