@@ -134,9 +134,9 @@ var imports = map[string][]string{
 	"host/shard/shardtest": {"sdk", "host/dataset", "host/model", "host/sample", "host/shard", "plugins/sigmoid", gonum},
 
 	// What people read.
-	"host/report":           {"host/model", "host/mixture", "host/metric", "host/infer", "host/fitted", "host/fitted/compare", "host/fitted/stated", "host/report/numeral", "internal/shown", gonum},
-	"host/report/diagnosis": {"host/model", "host/mixture", "host/dataset", "host/fitted", "host/predict", "host/report", "internal/numeric", gonum},
-	"host/report/page":      {"host/learn", "host/model", "host/mixture", "host/infer", "host/fitted", "host/report", "host/report/diagnosis", "host/report/numeral", "internal/numeric", "internal/shown", gonum},
+	"host/report":           {"host/model", "host/network/networkfile", "host/mixture", "host/metric", "host/infer", "host/fitted", "host/fitted/compare", "host/fitted/stated", "host/report/numeral", "internal/shown", gonum},
+	"host/report/diagnosis": {"host/model", "host/network/networkfile", "host/mixture", "host/dataset", "host/fitted", "host/predict", "host/report", "internal/numeric", gonum},
+	"host/report/page":      {"host/learn", "host/model", "host/network/networkfile", "host/mixture", "host/infer", "host/fitted", "host/report", "host/report/diagnosis", "host/report/numeral", "internal/numeric", "internal/shown", gonum},
 	"host/report/numeral":   {},
 	"host/report/verdict":   {"solver", "solver/properties", "host/network", "host/model", "internal/shown"},
 
@@ -166,9 +166,10 @@ var imports = map[string][]string{
 	"host/result/remedy": {"host/fitted", "host/infer", "host/infer/specification", "host/loss", "host/mixture", "host/model", "host/problem", "host/search/climb"},
 	"host/result/warn":   {"host/explore", "host/fitted", "host/infer", "host/loss", "host/model", "host/predict", "host/problem", "host/search/vacancy"},
 
-	"host":         {"sdk", "internal/claims", "internal/envelope", "internal/numeric", "internal/stream", "host/dataset", "host/descent", "host/fitted", "host/fitted/stated", "host/infer", "host/loss", "host/mixture", "host/model", "host/moment", "host/optim", "host/predict", "host/problem", "host/recheck", "host/result", "host/result/remedy", "host/search", "host/search/climb", "host/search/penalty", "host/search/steps", "host/search/vacancy", "host/shard", "host/terms", gonum},
-	"host/network": {"sdk", "sdk/gauss", "solver/properties", "internal/numeric", "host/model", "host/optim", "host/tensor", "host/metric", "host/dataset", "host/infer", "host/infer/specification", "host/problem", "host/recheck", "internal/stream", gonum},
-	"host/diverse": {"sdk/gauss", "host/model", "host/optim", "host/network", "internal/stream", gonum},
+	"host":                     {"sdk", "internal/claims", "internal/envelope", "internal/numeric", "internal/stream", "host/dataset", "host/descent", "host/fitted", "host/fitted/stated", "host/infer", "host/loss", "host/mixture", "host/model", "host/moment", "host/optim", "host/predict", "host/problem", "host/recheck", "host/result", "host/result/remedy", "host/search", "host/search/climb", "host/search/penalty", "host/search/steps", "host/search/vacancy", "host/shard", "host/terms", gonum},
+	"host/network":             {"sdk", "sdk/gauss", "solver/properties", "internal/numeric", "host/model", "host/optim", "host/tensor", "host/metric", "host/dataset", "host/infer", "host/infer/specification", "host/problem", "host/recheck", "internal/stream", gonum},
+	"host/network/networkfile": {"internal/atomicfile", "internal/numeric", "host/dataset", "host/fitted", "host/fitted/check", "host/fitted/jsonfile", "host/fitted/stated", "host/model", "host/native", gonum},
+	"host/diverse":             {"sdk/gauss", "host/model", "host/optim", "host/network", "internal/stream", gonum},
 	"host/catalog": {"sdk", "expression", "table", "internal/claims", "internal/pluginproc", "internal/sandbox", "internal/spotcheck", "internal/suggest", "internal/wasm", "internal/wire", "internal/atomicfile",
 		"plugins/exp", "plugins/identity", "plugins/leakyrelu", "plugins/probit", "plugins/relu", "plugins/sigmoid", "plugins/softplus", "plugins/tanh", "golang.org/x/sys"},
 
@@ -191,7 +192,7 @@ var imports = map[string][]string{
 
 	"docs/schema": {},
 	"examples":    {},
-	"cmd/moe": {"docs/schema", "sdk", "examples", "expression", "table", "solver", "solver/properties", "host", "host/catalog", "host/dataset", "host/dataset/parquet", "host/terms", "host/descent", "host/diverse", "host/optim", "host/fitted", "host/fitted/compare", "host/fitted/jsonfile", "host/fitted/stated", "host/gru", "host/gru/states", "host/learn", "host/predict", "host/infer", "host/metric", "host/mixture", "host/model", "host/native", "host/network",
+	"cmd/moe": {"docs/schema", "sdk", "examples", "expression", "table", "solver", "solver/properties", "host", "host/catalog", "host/dataset", "host/dataset/parquet", "host/terms", "host/descent", "host/diverse", "host/optim", "host/fitted", "host/fitted/compare", "host/fitted/jsonfile", "host/fitted/stated", "host/gru", "host/gru/states", "host/learn", "host/predict", "host/infer", "host/metric", "host/mixture", "host/model", "host/native", "host/network", "host/network/networkfile",
 		"host/experiment", "host/explore", "host/export", "host/figures", "host/report", "host/report/diagnosis", "host/report/numeral", "host/report/page", "host/report/verdict", "host/sample", "host/shard", "host/shard/newton", "host/benchmark", "host/spec", "host/sweep", "internal/atomicfile", "internal/memory", "internal/shown", "internal/suggest", "internal/tablefile", "internal/textfile", "internal/conform", "internal/wire",
 		"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/vbauerster/mpb", "golang.org/x/sys"},
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/fitted/compare"
 	"github.com/gatedlearning/moe/host/fitted/jsonfile"
+	"github.com/gatedlearning/moe/host/network/networkfile"
 	"github.com/gatedlearning/moe/host/report"
 )
 
@@ -29,7 +30,7 @@ digest. Where one model contains the other it tests the smaller by the likelihoo
 				if err != nil {
 					return err
 				}
-				if head.Several || head.Format == fitted.NetworkFormat {
+				if head.Several || head.Format == networkfile.Format {
 					return &dataset.Error{File: path,
 						Msg: "compare takes models of one target, no networks and no several targets"}
 				}

@@ -9,6 +9,7 @@ import (
 	"github.com/gatedlearning/moe/host/export"
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/fitted/jsonfile"
+	"github.com/gatedlearning/moe/host/network/networkfile"
 	"github.com/gatedlearning/moe/internal/atomicfile"
 )
 
@@ -86,7 +87,7 @@ func (f *exportFlags) run(cmd *cobra.Command, path string) error {
 	switch {
 	case err != nil:
 		return err
-	case head.Format == fitted.NetworkFormat:
+	case head.Format == networkfile.Format:
 		return noExport(path, "a network")
 	case head.Several:
 		return noExport(path, "a model of several targets")

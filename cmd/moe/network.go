@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/fitted/stated"
+	"github.com/gatedlearning/moe/host/network/networkfile"
 	"github.com/gatedlearning/moe/host/sample"
 )
 
@@ -96,7 +96,7 @@ func (f *networkSampleFlags) run(cmd *cobra.Command) (err error) {
 	if err != nil {
 		return err
 	}
-	truth := fitted.NewNetwork(named, sampler.Truth, sampler.Schema())
+	truth := networkfile.New(named, sampler.Truth, sampler.Schema())
 	if err := writeBeside(ctx, f.truth, truth, f.out, rechecked{sampler, plugin.Recheck}); err != nil {
 		return err
 	}

@@ -7,10 +7,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gatedlearning/moe/host/catalog"
-	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/fitted/stated"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/network"
+	"github.com/gatedlearning/moe/host/network/networkfile"
 	"github.com/gatedlearning/moe/host/report/verdict"
 )
 
@@ -76,12 +76,12 @@ func (f *networkCheckFlags) run(cmd *cobra.Command) error {
 		return usagef("--d %d: want 1 to %d", f.d, mostUnits)
 	}
 	n, where := network.Orthonormal(f.d), "W = I"
-	var file *fitted.Network // nil: W = I
+	var file *networkfile.Network // nil: W = I
 	if f.network != "" {
 		if cmd.Flags().Changed("d") {
 			return usagef("--d %d: the network of %s has a size of its own", f.d, f.network)
 		}
-		if file, err = fitted.ReadNetwork(f.network); err != nil {
+		if file, err = networkfile.Read(f.network); err != nil {
 			return err
 		}
 		remarkUnread(cmd, f.network, file.Unknown)

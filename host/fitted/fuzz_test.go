@@ -2,7 +2,6 @@ package fitted
 
 import (
 	"errors"
-	"math"
 	"os"
 	"path/filepath"
 	"testing"
@@ -139,38 +138,6 @@ func FuzzTruth(f *testing.F) {
 	})
 }
 
-// FuzzNetwork looks for content that is read as a network, or the truth of one, and is
-// none.
-func FuzzNetwork(f *testing.F) {
-	for _, size := range [][2]int{{2, 2}, {math.MaxInt / 4, 2}, {2, math.MaxInt}} {
-		f.Add([]byte(smallNetwork(size[0], size[1])))
-	}
-	path, write := content(f)
-	f.Fuzz(func(t *testing.T, data []byte) {
-		write(t, data)
-		n, err := ReadNetwork(path)
-		onlyDataErrors(t, err)
-		if err != nil {
-			return
-		}
-		if m := n.Model(); len(m.Weights) != m.K*m.D || len(m.Output) != m.K {
-			t.Errorf("k = %d, d = %d: %d and %d weights", m.K, m.D, len(m.Weights), len(m.Output))
-		}
-		text, err := n.JSON()
-		if err != nil {
-			t.Fatalf("read and not written: %v", err)
-		}
-		write(t, text)
-		again, err := ReadNetwork(path)
-		if err != nil {
-			t.Fatalf("written and not read: %v", err)
-		}
-		if second, err := again.JSON(); err != nil || string(second) != string(text) {
-			t.Errorf("another file the second time: %v", err)
-		}
-	})
-}
-
 // FuzzVector looks for content that is read as a model of several targets, or the truth of
 // one, and is none.
 func FuzzVector(f *testing.F) {
@@ -227,11 +194,10 @@ func FuzzVector(f *testing.F) {
 // TestSmallFiles: what fuzzing begins with is read, so that it gets behind the first check.
 func TestSmallFiles(t *testing.T) {
 	for text, read := range map[string]func(string) error{
-		smallTreeTruth:     func(path string) error { _, err := ReadTruth(path); return err },
-		smallTree:          func(path string) error { _, err := Read(path); return err },
-		smallVector:        func(path string) error { _, err := ReadVector(path); return err },
-		sharedVector:       func(path string) error { _, err := ReadVector(path); return err },
-		smallNetwork(2, 2): func(path string) error { _, err := ReadNetwork(path); return err },
+		smallTreeTruth: func(path string) error { _, err := ReadTruth(path); return err },
+		smallTree:      func(path string) error { _, err := Read(path); return err },
+		smallVector:    func(path string) error { _, err := ReadVector(path); return err },
+		sharedVector:   func(path string) error { _, err := ReadVector(path); return err },
 	} {
 		path := filepath.Join(t.TempDir(), "small.json")
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {

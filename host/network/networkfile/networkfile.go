@@ -1,13 +1,16 @@
-package fitted
+// Package networkfile is the file of a network with one hidden layer: of a fit, or of what a sample was drawn from.
+package networkfile
 
 import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/gatedlearning/moe/host/dataset"
+	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/fitted/check"
 	"github.com/gatedlearning/moe/host/fitted/jsonfile"
 	"github.com/gatedlearning/moe/host/fitted/stated"
@@ -17,9 +20,9 @@ import (
 	"github.com/gatedlearning/moe/internal/numeric"
 )
 
-// NetworkFormat is the version of the network's file that this package writes
+// Format is the version of the network's file that this package writes
 // and reads.
-const NetworkFormat = "moe-network/v1"
+const Format = "moe-network/v1"
 
 // Network is a network with one hidden layer of K units over D features,
 // y = Σ_i v_i·φ(⟨w_i, x⟩) + σ·N(0,1). Its JSON is the network's file: of a fit, or
@@ -42,7 +45,7 @@ type Network struct {
 	// another process.
 	Approximation *native.Coefficients `json:"approximation,omitempty"`
 
-	Unknown []string `json:"-"` // as of [Model]
+	Unknown []string `json:"-"` // as of [fitted.Model]
 }
 
 // NetworkFit says how a network was found.
@@ -58,9 +61,9 @@ type NetworkFit struct {
 	Iterations int            `json:"iterations"`
 	Starts     []NetworkStart `json:"starts"`
 
-	Tensors     *TensorEstimate `json:"tensors"`     // null where there was no tensor initialisation
-	Certificate *Certificate    `json:"certificate"` // null where there is none: see the notes
-	Notes       []string        `json:"notes"`
+	Tensors     *TensorEstimate     `json:"tensors"`     // null where there was no tensor initialisation
+	Certificate *fitted.Certificate `json:"certificate"` // null where there is none: see the notes
+	Notes       []string            `json:"notes"`
 
 	Truth *NetworkRecovery `json:"truth,omitempty"` // where the true weights were given
 }
@@ -96,18 +99,18 @@ type NetworkRecovery struct {
 	EReg          float64 `json:"e_reg"`          // of the directions, as for mixtures
 }
 
-// NewNetwork is the file of a network without a fit.
-func NewNetwork(act stated.Activation, n *model.Network, schema dataset.Schema) *Network {
+// New is the file of a network without a fit.
+func New(act stated.Activation, n *model.Network, schema dataset.Schema) *Network {
 	n = n.Clone()
 	return &Network{
-		Format: NetworkFormat, Activation: act, D: n.D, K: n.K, Features: schema.Features, Target: schema.Target,
-		Weights: rows(n.Weights, n.K, n.D), OutputWeights: n.Output, Sigma: n.Sigma,
+		Format: Format, Activation: act, D: n.D, K: n.K, Features: schema.Features, Target: schema.Target,
+		Weights: slices.Collect(slices.Chunk(n.Weights, n.D)), OutputWeights: n.Output, Sigma: n.Sigma,
 	}
 }
 
-// ReadNetwork reads and validates a network's file. Faults of its content are a
+// Read reads and validates a network's file. Faults of its content are a
 // *dataset.Error.
-func ReadNetwork(path string) (*Network, error) {
+func Read(path string) (*Network, error) {
 	n := new(Network)
 	var err error
 	if n.Unknown, err = jsonfile.ReadSized(path, n, func() (k, d int) { return n.K, n.D }); err != nil {
@@ -122,7 +125,7 @@ func ReadNetwork(path string) (*Network, error) {
 // Model returns the network's parameters.
 func (n *Network) Model() *model.Network {
 	out := model.NewNetwork(n.K, n.D)
-	fill(out.Weights, n.Weights)
+	copy(out.Weights, slices.Concat(n.Weights...))
 	copy(out.Output, n.OutputWeights)
 	out.Sigma = n.Sigma
 	return out
@@ -150,11 +153,11 @@ func (n *Network) JSON() ([]byte, error) {
 }
 
 // Validate reports the first thing that is wrong with the network: a format that
-// is not [NetworkFormat], sizes that do not fit k and d, numbers that are not
+// is not [Format], sizes that do not fit k and d, numbers that are not
 // finite, zeros among the output weights, or weights that are linearly dependent.
 func (n *Network) Validate() error {
-	if n.Format != NetworkFormat {
-		return fmt.Errorf("format is %q, want %q", n.Format, NetworkFormat)
+	if n.Format != Format {
+		return fmt.Errorf("format is %q, want %q", n.Format, Format)
 	}
 	if err := n.Activation.Check(); err != nil {
 		return err
