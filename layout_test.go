@@ -101,15 +101,17 @@ var imports = map[string][]string{
 	"host/loss":    {"internal/kernel", "host/model", "host/mixture", "internal/numeric", gonum},
 	"host/infer":   {"host/model", "host/mixture", "host/loss", "internal/numeric", gonum},
 	"host/native":  {"sdk", "host/model", "internal/kernel", "internal/numeric", gonum},
-	"host/fitted":  {"host/model", "host/mixture", "host/dataset", "host/fitted/check", "host/fitted/jsonfile", "host/fitted/stated", "host/infer", "host/metric", "host/native", "host/scaling", "host/terms", "internal/atomicfile", "internal/numeric", gonum},
+	"host/fitted":  {"host/model", "host/mixture", "host/dataset", "host/fitted/check", "host/fitted/jsonfile", "host/fitted/stated", "host/infer", "host/native", "host/scaling", "host/terms", "internal/atomicfile", "internal/numeric", gonum},
 	// Below the fitted model: its file as JSON, what may stand in it, and activations.
 	"host/fitted/check":    {"internal/numeric"},
 	"host/fitted/jsonfile": {"host/dataset", "internal/strictjson", "internal/textfile"},
 	"host/fitted/stated":   {"sdk", "expression", "table", "internal/claims", "internal/numeric", "host/dataset"},
 
-	// What is said of fitted models: two of them beside each other, and what a certificate suggests.
+	// What is said of fitted models: two of them beside each other, what a certificate suggests, and how far they
+	// are from what is known before.
 	"host/fitted/advice":  {"host/dataset", "host/fitted", "host/infer", "host/model", "host/terms"},
 	"host/fitted/compare": {"host/fitted", "host/metric", "host/model", gonum},
+	"host/fitted/known":   {"internal/atomicfile", "host/dataset", "host/fitted", "host/fitted/check", "host/fitted/jsonfile", "host/fitted/stated", "host/metric", "host/model"},
 
 	"host/predict": {"sdk", "host/model", "host/mixture", "host/loss", "host/scaling", "host/dataset", "host/native", "host/fitted", "host/fitted/stated", "internal/numeric", gonum},
 	"host/export":  {"expression", "table", "host/model", "host/mixture", "host/dataset", "host/fitted", "host/fitted/stated", "host/native", "host/scaling", "host/terms", protobuf},
@@ -162,7 +164,7 @@ var imports = map[string][]string{
 	"host/descent": {"host/model", "host/optim", "host/metric", "host/loss", "host/loss/minibatch", "host/problem", "host/moment", "host/search", "host/search/climb", "internal/stream", gonum},
 
 	// What a method has found is written down, and told.
-	"host/result":        {"internal/numeric", "internal/stream", "host/dataset", "host/descent", "host/fitted", "host/fitted/advice", "host/fitted/stated", "host/infer", "host/infer/gain", "host/loss", "host/metric", "host/mixture", "host/model", "host/moment", "host/optim", "host/predict", "host/problem", "host/recheck", "host/result/warn", "host/search", "host/search/climb", "host/search/penalty", "host/search/separation", "host/shard/newton", "host/terms", gonum},
+	"host/result":        {"internal/numeric", "internal/stream", "host/dataset", "host/descent", "host/fitted", "host/fitted/advice", "host/fitted/known", "host/fitted/stated", "host/infer", "host/infer/gain", "host/loss", "host/metric", "host/mixture", "host/model", "host/moment", "host/optim", "host/predict", "host/problem", "host/recheck", "host/result/warn", "host/search", "host/search/climb", "host/search/penalty", "host/search/separation", "host/shard/newton", "host/terms", gonum},
 	"host/result/remedy": {"host/fitted", "host/infer", "host/infer/specification", "host/loss", "host/mixture", "host/model", "host/problem", "host/search/climb"},
 	"host/result/warn":   {"host/explore", "host/fitted", "host/infer", "host/loss", "host/model", "host/predict", "host/problem", "host/search/vacancy"},
 
@@ -192,7 +194,7 @@ var imports = map[string][]string{
 
 	"docs/schema": {},
 	"examples":    {},
-	"cmd/moe": {"docs/schema", "sdk", "examples", "expression", "table", "solver", "solver/properties", "host", "host/catalog", "host/dataset", "host/dataset/parquet", "host/terms", "host/descent", "host/diverse", "host/optim", "host/fitted", "host/fitted/compare", "host/fitted/jsonfile", "host/fitted/stated", "host/gru", "host/gru/states", "host/learn", "host/predict", "host/infer", "host/metric", "host/mixture", "host/model", "host/native", "host/network", "host/network/networkfile",
+	"cmd/moe": {"docs/schema", "sdk", "examples", "expression", "table", "solver", "solver/properties", "host", "host/catalog", "host/dataset", "host/dataset/parquet", "host/terms", "host/descent", "host/diverse", "host/optim", "host/fitted", "host/fitted/compare", "host/fitted/jsonfile", "host/fitted/known", "host/fitted/stated", "host/gru", "host/gru/states", "host/learn", "host/predict", "host/infer", "host/metric", "host/mixture", "host/model", "host/native", "host/network", "host/network/networkfile",
 		"host/experiment", "host/explore", "host/export", "host/figures", "host/report", "host/report/diagnosis", "host/report/numeral", "host/report/page", "host/report/verdict", "host/sample", "host/shard", "host/shard/newton", "host/benchmark", "host/spec", "host/sweep", "internal/atomicfile", "internal/memory", "internal/shown", "internal/suggest", "internal/tablefile", "internal/textfile", "internal/conform", "internal/wire",
 		"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/vbauerster/mpb", "golang.org/x/sys"},
 }

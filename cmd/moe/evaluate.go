@@ -10,6 +10,7 @@ import (
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/fitted/jsonfile"
+	"github.com/gatedlearning/moe/host/fitted/known"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/predict"
 )
@@ -150,7 +151,7 @@ func judgeOne(cmd *cobra.Command, modelPath string, head jsonfile.Head, data dat
 // compareWithTruth measures a model against the parameters of a truth file, or of another
 // model with the same features.
 func compareWithTruth(cmd *cobra.Command, m *fitted.Model, truthPath string) (*fitted.Recovery, error) {
-	truth, err := fitted.ReadReference(truthPath, m.Features)
+	truth, err := known.ReadReference(truthPath, m.Features)
 	if err != nil {
 		return nil, err
 	}
@@ -159,11 +160,11 @@ func compareWithTruth(cmd *cobra.Command, m *fitted.Model, truthPath string) (*f
 }
 
 // compareWith is compare with parameters that have been read.
-func compareWith(m *fitted.Model, truthPath string, truth *fitted.Reference) (*fitted.Recovery, error) {
+func compareWith(m *fitted.Model, truthPath string, truth *known.Reference) (*fitted.Recovery, error) {
 	if err := sameActivation(truthPath, truth, m.Activation, m.Leaves); err != nil {
 		return nil, err
 	}
-	r, err := fitted.Compare(m.Params(), truth.Params, m.Leaves...)
+	r, err := known.Compare(m.Params(), truth.Params, m.Leaves...)
 	if err != nil {
 		return nil, &dataset.Error{File: truthPath, Msg: err.Error()}
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/gatedlearning/moe/host"
 	"github.com/gatedlearning/moe/host/catalog"
 	"github.com/gatedlearning/moe/host/dataset"
-	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/fitted/known"
 	"github.com/gatedlearning/moe/host/fitted/stated"
 	"github.com/gatedlearning/moe/host/mixture"
 	"github.com/gatedlearning/moe/host/model"
@@ -107,13 +107,13 @@ func (j *fitting) open(cmd *cobra.Command, limits limitFlags, beside []*fitting)
 	if err := j.tables(ctx); err != nil {
 		return err
 	}
-	if err := j.references(cmd, j.Truth, func(t *host.Target, r *fitted.Reference) (err error) {
+	if err := j.references(cmd, j.Truth, func(t *host.Target, r *known.Reference) (err error) {
 		t.Truth, err = j.admitTruth(cmd, r)
 		return err
 	}); err != nil {
 		return err
 	}
-	return j.references(cmd, j.Start, func(t *host.Target, r *fitted.Reference) (err error) {
+	return j.references(cmd, j.Start, func(t *host.Target, r *known.Reference) (err error) {
 		t.Start, err = j.admitStart(cmd, r)
 		return err
 	})
@@ -194,21 +194,21 @@ func (j *fitting) tables(ctx context.Context) error {
 
 // references reads the parameters in a file for every target, where there is one. Those of a
 // model are matched to the data's columns by name.
-func (j *fitting) references(cmd *cobra.Command, path string, admit func(*host.Target, *fitted.Reference) error) error {
+func (j *fitting) references(cmd *cobra.Command, path string, admit func(*host.Target, *known.Reference) error) error {
 	if path == "" {
 		return nil
 	}
 	features := j.targets[0].Source.Schema().Features
-	var all []*fitted.Reference
+	var all []*known.Reference
 	if j.Targets == nil {
-		one, err := fitted.ReadReference(path, features)
+		one, err := known.ReadReference(path, features)
 		if err != nil {
 			return err
 		}
 		all = append(all, one)
 	} else {
 		var err error
-		if all, err = fitted.ReadReferences(path, features, j.Targets); err != nil {
+		if all, err = known.ReadReferences(path, features, j.Targets); err != nil {
 			return err
 		}
 	}
@@ -267,7 +267,7 @@ func (j *fitting) report(cmd *cobra.Command, path string, m *made, from []byte) 
 }
 
 // admitTruth returns the parameters of the truth, which are those of what is fitted.
-func (j *fitting) admitTruth(cmd *cobra.Command, truth *fitted.Reference) (*model.Params, error) {
+func (j *fitting) admitTruth(cmd *cobra.Command, truth *known.Reference) (*model.Params, error) {
 	act, leaves := j.experts.named()
 	if err := sameActivation(j.Truth, truth, act, leaves); err != nil {
 		return nil, err
@@ -280,7 +280,7 @@ func (j *fitting) admitTruth(cmd *cobra.Command, truth *fitted.Reference) (*mode
 
 // admitStart returns the parameters of the start, which are of the shape that is fitted. They may be of
 // an activation of another name, but not of another function under this one.
-func (j *fitting) admitStart(cmd *cobra.Command, start *fitted.Reference) (*model.Params, error) {
+func (j *fitting) admitStart(cmd *cobra.Command, start *known.Reference) (*model.Params, error) {
 	if err := j.sameShape(j.Start, start.Params); err != nil {
 		return nil, err
 	}
@@ -320,7 +320,7 @@ func (j *fitting) sameShape(path string, p *model.Params) error {
 
 // sameActivation refuses parameters of another activation, and those of another function
 // under the name of this one, as far as there are values of both.
-func sameActivation(path string, truth *fitted.Reference, act stated.Activation, leaves []stated.Activation) error {
+func sameActivation(path string, truth *known.Reference, act stated.Activation, leaves []stated.Activation) error {
 	if truth.Same(act, leaves) {
 		return truth.Agree(path, act, leaves)
 	}

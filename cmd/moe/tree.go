@@ -11,7 +11,7 @@ import (
 	"github.com/gatedlearning/moe/expression"
 	"github.com/gatedlearning/moe/host"
 	"github.com/gatedlearning/moe/host/catalog"
-	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/fitted/known"
 	"github.com/gatedlearning/moe/host/fitted/stated"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/sdk"
@@ -297,7 +297,7 @@ func (e *experts) evaluator() model.Activation {
 }
 
 // verify compares the activations with the values of them in a file.
-func (e *experts) verify(cmd *cobra.Command, path string, r *fitted.Reference) error {
+func (e *experts) verify(cmd *cobra.Command, path string, r *known.Reference) error {
 	check := func(named stated.Activation, p *catalog.Plugin) error {
 		if err := named.Verify(cmd.Context(), path, p.Activation); err != nil {
 			return err

@@ -21,7 +21,6 @@ import (
 	"github.com/gatedlearning/moe/host/fitted/check"
 	"github.com/gatedlearning/moe/host/fitted/stated"
 	"github.com/gatedlearning/moe/host/infer"
-	"github.com/gatedlearning/moe/host/metric"
 	"github.com/gatedlearning/moe/host/mixture"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/native"
@@ -608,24 +607,6 @@ type Recovery struct {
 	EGating float64 `json:"e_gating"`
 }
 
-// Compare measures an estimate against the truth. Leaves, where they are given, are the
-// activations of the K experts of both: only those of the same stand for each other. It
-// is an error if they differ in k, d or the tree of their gates.
-func Compare(est, truth *model.Params, leaves ...stated.Activation) (Recovery, error) {
-	if est.K != truth.K || est.D != truth.D {
-		return Recovery{}, fmt.Errorf("the model has k = %d, d = %d, the truth k = %d, d = %d", est.K, est.D, truth.K,
-			truth.D)
-	}
-	if a, b := est.Hierarchy(), truth.Hierarchy(); !a.Equal(b) {
-		return Recovery{}, fmt.Errorf("the model is the tree %s, the truth %s", a, b)
-	}
-	if est.Zero != truth.Zero {
-		return Recovery{}, fmt.Errorf("of the model and the truth one has an expert that is always 0")
-	}
-	ereg, perm := metric.EregOf(est, truth, stated.Kinds(leaves))
-	return Recovery{EReg: ereg, EGating: metric.Egating(est, truth, perm)}, nil
-}
-
 // SetParams copies p into the model.
 func (m *Model) SetParams(p *model.Params) {
 	p = p.Clone()
@@ -670,8 +651,8 @@ func (m *Model) ZeroProportion() float64 {
 	return max(0, 1-floats.Sum(m.Proportions))
 }
 
-// checkZero refuses an expert that is always 0 beside what is no count under one gate.
-func checkZero(zero bool, family, hierarchy string) error {
+// CheckZero refuses an expert that is always 0 beside what is no count under one gate.
+func CheckZero(zero bool, family, hierarchy string) error {
 	if !zero || mixture.Known(family) && mixture.Counts(mixture.DensityOf(family)) && hierarchy == "" {
 		return nil
 	}
@@ -720,9 +701,9 @@ func shapeOf(hierarchy string) model.Hierarchy {
 	return shape
 }
 
-// checkTree refuses a hierarchy of another number of experts than k, leaves that are not
+// CheckTree refuses a hierarchy of another number of experts than k, leaves that are not
 // k, and a name for the activation that does not go with them.
-func checkTree(hierarchy string, act stated.Activation, leaves []stated.Activation, k int) error {
+func CheckTree(hierarchy string, act stated.Activation, leaves []stated.Activation, k int) error {
 	if hierarchy != "" {
 		shape, err := model.ParseHierarchy(hierarchy)
 		if err != nil {
@@ -776,7 +757,7 @@ func (m *Model) Validate() error {
 	if err := check.Sizes(m.K, m.D); err != nil {
 		return err
 	}
-	if err := checkTree(m.Hierarchy, m.Activation, m.Leaves, m.K); err != nil {
+	if err := CheckTree(m.Hierarchy, m.Activation, m.Leaves, m.K); err != nil {
 		return err
 	}
 	if m.OutputScale != nil && (m.Hierarchy != "" || m.Leaves != nil) {
@@ -786,8 +767,8 @@ func (m *Model) Validate() error {
 		return err
 	}
 	if err := cmp.Or(
-		checkFamily(m.Family, m.Sigma, m.Own, m.K),
-		checkZero(m.ZeroExpert, m.Family, m.Hierarchy),
+		CheckFamily(m.Family, m.Sigma, m.Own, m.K),
+		CheckZero(m.ZeroExpert, m.Family, m.Hierarchy),
 		check.Matrix("regressors", m.Regressors, m.K, m.D),
 		check.Matrix("gating", m.Gating, model.Gates(m.Classes()), m.D),
 		check.Optional("regressor_intercepts", m.RegressorIntercepts, m.K),
@@ -951,8 +932,8 @@ func checkSigma(sigma []float64, k int) error {
 	return nil
 }
 
-// checkFamily refuses which is not known here, and own parameters that are not its.
-func checkFamily(family string, sigma []float64, own Own, k int) error {
+// CheckFamily refuses one that is not known here, and own parameters that are not its.
+func CheckFamily(family string, sigma []float64, own Own, k int) error {
 	if !mixture.Known(family) {
 		return fmt.Errorf("family is %q, which is not known here; there are %s", family,
 			strings.Join(mixture.Densities(), ", "))

@@ -138,7 +138,7 @@ func (s *Penalised) validate(m *Model) error {
 		check.Optional("penalised.regressor_intercepts", s.RegressorIntercepts, m.K),
 		check.Optional("penalised.gating_intercepts", s.GatingIntercepts, model.Gates(m.Classes())),
 		s.OutputScale.validate("penalised.output_scale", m.K),
-		checkFamily(m.Family, s.Sigma, s.Own, m.K),
+		CheckFamily(m.Family, s.Sigma, s.Own, m.K),
 		check.Vector("penalised.proportions", s.Proportions, m.K),
 		s.Covariance.validate(),
 	); err != nil {

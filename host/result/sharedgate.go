@@ -10,6 +10,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/fitted/known"
 	"github.com/gatedlearning/moe/host/fitted/stated"
 	"github.com/gatedlearning/moe/host/infer"
 	"github.com/gatedlearning/moe/host/loss"
@@ -223,7 +224,7 @@ func compare(v *fitted.Vector, truths []*model.Params) error {
 			continue
 		}
 		m := v.Model(j)
-		r, err := fitted.Compare(m.Params(), truth, m.Leaves...)
+		r, err := known.Compare(m.Params(), truth, m.Leaves...)
 		if err != nil {
 			return &problem.RequestError{Msg: err.Error()}
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/gatedlearning/moe/host/descent"
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/fitted/advice"
+	"github.com/gatedlearning/moe/host/fitted/known"
 	"github.com/gatedlearning/moe/host/fitted/stated"
 	"github.com/gatedlearning/moe/host/infer"
 	"github.com/gatedlearning/moe/host/loss"
@@ -137,7 +138,7 @@ func Model(ctx context.Context, p *problem.Problem, e *moment.Evidence, out *Out
 		beside(m, p, out)
 	}
 	if s.Truth != nil {
-		r, err := fitted.Compare(m.Params(), s.Truth, m.Leaves...)
+		r, err := known.Compare(m.Params(), s.Truth, m.Leaves...)
 		if err != nil {
 			return nil, &problem.RequestError{Msg: err.Error()}
 		}

@@ -1,4 +1,6 @@
-package fitted
+// Package known is parameters that are known before a fit: the truth that a sample was drawn from, and those that the
+// file of another fit has.
+package known
 
 import (
 	"cmp"
@@ -6,6 +8,7 @@ import (
 	"fmt"
 
 	"github.com/gatedlearning/moe/host/dataset"
+	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/fitted/check"
 	"github.com/gatedlearning/moe/host/fitted/jsonfile"
 	"github.com/gatedlearning/moe/host/fitted/stated"
@@ -18,7 +21,7 @@ import (
 const TruthFormat = "moe-truth/v2"
 
 // Truth is the truth file: the parameters that a sample was drawn from. Hierarchy and
-// Leaves are those of [Model].
+// Leaves are those of [fitted.Model].
 type Truth struct {
 	Format string  `json:"format,omitempty"` // TruthFormat, or ""
 	K      int     `json:"k"`
@@ -26,7 +29,7 @@ type Truth struct {
 	Sigma  float64 `json:"sigma"`
 	// the density of y, as of [Model], whose own parameter of this name Sigma is; 0 where it has none
 	Family     string              `json:"family,omitempty"`
-	Own        Own                 `json:"own,omitempty"`         // as of [Model]
+	Own        fitted.Own          `json:"own,omitempty"`         // as of [Model]
 	ZeroExpert bool                `json:"zero_expert,omitempty"` // as of [Model]
 	Activation stated.Activation   `json:"activation"`
 	Hierarchy  string              `json:"hierarchy,omitempty"`
@@ -34,22 +37,20 @@ type Truth struct {
 	Regressors [][]float64         `json:"regressors"`
 	Gating     [][]float64         `json:"gating"`
 
-	Unknown []string `json:"-"` // as of [Model]
+	Unknown []string `json:"-"` // as of [fitted.Model]
 }
 
 // NewTruth is the truth file of parameters without intercepts whose noise is
 // the same for all experts, whose own activations are leaves where they have several.
 func NewTruth(act stated.Activation, p *model.Params, leaves ...stated.Activation) *Truth {
-	sigma, own := noiseOf(p)
+	var m fitted.Model
+	m.SetParams(p)
 	t := &Truth{
-		K: p.K, D: p.D, Family: p.Family, Own: own, ZeroExpert: p.Zero, Activation: act,
-		Regressors: rows(p.Regressors, p.K, p.D), Gating: rows(p.Gating, p.Gates(), p.D),
+		K: m.K, D: m.D, Family: m.Family, Own: m.Own, ZeroExpert: m.ZeroExpert, Activation: act,
+		Hierarchy: m.Hierarchy, Regressors: m.Regressors, Gating: m.Gating,
 	}
-	if len(sigma) > 0 {
-		t.Sigma = sigma[0]
-	}
-	if p.Tree.Depth() > 1 {
-		t.Hierarchy = p.Tree.String()
+	if len(m.Sigma) > 0 {
+		t.Sigma = m.Sigma[0]
 	}
 	if len(leaves) > 0 {
 		t.Activation, t.Leaves = stated.Activation{Name: stated.Mixed, Params: map[string]float64{}}, leaves
@@ -85,11 +86,11 @@ func ReadTruth(path string) (*Truth, error) {
 	err = cmp.Or(
 		t.checkFormat(),
 		check.Sizes(t.K, t.D),
-		checkTree(t.Hierarchy, t.Activation, t.Leaves, t.K),
+		fitted.CheckTree(t.Hierarchy, t.Activation, t.Leaves, t.K),
 		t.Activation.Check(),
 		check.Matrix("regressors", t.Regressors, t.K, t.D),
-		checkFamily(t.Family, t.sigma(), t.Own, 1),
-		checkZero(t.ZeroExpert, t.Family, t.Hierarchy),
+		fitted.CheckFamily(t.Family, t.sigma(), t.Own, 1),
+		fitted.CheckZero(t.ZeroExpert, t.Family, t.Hierarchy),
 		check.Matrix("gating", t.Gating, model.Gates(model.Classes(t.K, t.ZeroExpert)), t.D),
 	)
 	if err != nil {
@@ -107,20 +108,16 @@ func (t *Truth) Write(ctx context.Context, path string) error {
 	return atomicfile.WriteFile(ctx, path, data)
 }
 
-// JSON returns the truth file, laid out as [Model.JSON] does.
+// JSON returns the truth file, laid out as [fitted.Model.JSON] does.
 func (t *Truth) JSON() ([]byte, error) { return jsonfile.Indent(t) }
 
 // Params returns the true parameters.
 func (t *Truth) Params() *model.Params {
-	p := model.NewParams(t.K, t.D)
-	if t.ZeroExpert {
-		p.AddZero()
+	m := fitted.Model{
+		K: t.K, D: t.D, Family: t.Family, ZeroExpert: t.ZeroExpert, Hierarchy: t.Hierarchy,
+		Regressors: t.Regressors, Gating: t.Gating, Sigma: t.sigma(), Own: t.Own,
 	}
-	fill(p.Regressors, t.Regressors)
-	fill(p.Gating, t.Gating)
-	p.Tree, p.Family = shapeOf(t.Hierarchy), t.Family
-	t.Own.into(p, t.sigma())
-	return p
+	return m.Params()
 }
 
 // sigma is the noise as parameters have it: none where it is 0 and the density has none.
