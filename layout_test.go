@@ -101,10 +101,11 @@ var imports = map[string][]string{
 	"host/loss":    {"internal/kernel", "host/model", "host/mixture", "internal/numeric", gonum},
 	"host/infer":   {"host/model", "host/mixture", "host/loss", "internal/numeric", gonum},
 	"host/native":  {"sdk", "host/model", "internal/kernel", "internal/numeric", gonum},
-	"host/fitted":  {"host/model", "host/mixture", "host/dataset", "host/fitted/check", "host/fitted/jsonfile", "host/fitted/stated", "host/infer", "host/native", "host/scaling", "host/terms", "internal/atomicfile", "internal/numeric", gonum},
-	// Below the fitted model: its file as JSON, what may stand in it, and activations.
+	"host/fitted":  {"host/model", "host/mixture", "host/dataset", "host/fitted/check", "host/fitted/jsonfile", "host/fitted/progress", "host/fitted/stated", "host/infer", "host/native", "host/scaling", "host/terms", "internal/atomicfile", "internal/numeric", gonum},
+	// Below the fitted model: its file as JSON, what may stand in it, activations, and how far passes have come.
 	"host/fitted/check":    {"internal/numeric"},
 	"host/fitted/jsonfile": {"host/dataset", "internal/strictjson", "internal/textfile"},
+	"host/fitted/progress": {"internal/numeric", "host/fitted/check"},
 	"host/fitted/stated":   {"sdk", "expression", "table", "internal/claims", "internal/numeric", "host/dataset"},
 
 	// What is said of fitted models: two of them beside each other, what a certificate suggests, and how far they
@@ -128,8 +129,8 @@ var imports = map[string][]string{
 	"host/infer/specification": {"internal/kernel", "internal/numeric", "internal/stream", "host/model", "host/mixture", "host/loss", "host/infer", gonum},
 
 	// Sums over parts, and the files that they travel in.
-	"host/shard":        {"sdk", "internal/numeric", "host/model", "host/dataset", "host/tensor", "host/fitted", "host/fitted/stated", "host/mixture", "host/problem", "host/moment", "host/shard/sealed"},
-	"host/shard/newton": {"sdk", "internal/numeric", "internal/textfile", "host/model", "host/dataset", "host/fitted", "host/fitted/advice", "host/loss", "host/infer", "host/infer/specification", "host/mixture", "host/optim", "host/problem", "host/recheck", "host/shard", "host/shard/sealed", "host/tensor", gonum},
+	"host/shard":        {"sdk", "internal/numeric", "host/model", "host/dataset", "host/tensor", "host/fitted", "host/fitted/progress", "host/fitted/stated", "host/mixture", "host/problem", "host/moment", "host/shard/sealed"},
+	"host/shard/newton": {"sdk", "internal/numeric", "internal/textfile", "host/model", "host/dataset", "host/fitted", "host/fitted/advice", "host/fitted/progress", "host/loss", "host/infer", "host/infer/specification", "host/mixture", "host/optim", "host/problem", "host/recheck", "host/shard", "host/shard/sealed", "host/tensor", gonum},
 	"host/shard/sealed": {"host/dataset", "internal/atomicfile", "internal/memory", "internal/numeric", "internal/textfile"},
 
 	// What tests of these are made of.

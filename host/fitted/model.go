@@ -19,6 +19,7 @@ import (
 
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted/check"
+	"github.com/gatedlearning/moe/host/fitted/progress"
 	"github.com/gatedlearning/moe/host/fitted/stated"
 	"github.com/gatedlearning/moe/host/infer"
 	"github.com/gatedlearning/moe/host/mixture"
@@ -340,12 +341,12 @@ type Fit struct {
 
 	// Passes is what passes over shards know for the certificate, which they end with;
 	// absent elsewhere.
-	Passes *Passes `json:"passes,omitempty"`
+	Passes *progress.Passes `json:"passes,omitempty"`
 
 	// Climbs is where passes over shards stand, or are to begin: at this model, and at others that
 	// may be better on all rows. Absent elsewhere. Prints are of the rows that were read so far.
-	Climbs []Climb `json:"climbs,omitempty"`
-	Prints *Prints `json:"prints,omitempty"`
+	Climbs []progress.Climb `json:"climbs,omitempty"`
+	Prints *progress.Prints `json:"prints,omitempty"`
 
 	Certificate     *Certificate     `json:"certificate"`      // null where there is none: see the notes
 	MomentsEstimate *MomentsEstimate `json:"moments_estimate"` // null where none was made
@@ -898,11 +899,11 @@ func (f *Fit) validate(k, classes, d int) error {
 			}
 		}
 	}
-	if err := cmp.Or(f.Passes.validate(k, d), f.Prints.validate()); err != nil {
+	if err := cmp.Or(f.Passes.Validate(k, d), f.Prints.Validate()); err != nil {
 		return err
 	}
 	for i := range f.Climbs {
-		if err := f.Climbs[i].validate(fmt.Sprintf("fit.climbs[%d]", i), k, d); err != nil {
+		if err := f.Climbs[i].Validate(fmt.Sprintf("fit.climbs[%d]", i), k, d); err != nil {
 			return err
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	"slices"
 
 	"github.com/gatedlearning/moe/host/dataset"
-	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/fitted/progress"
 	"github.com/gatedlearning/moe/host/fitted/stated"
 	"github.com/gatedlearning/moe/host/mixture"
 	"github.com/gatedlearning/moe/host/model"
@@ -401,7 +401,7 @@ func (m *Moments) Rows() (all, sampled int) {
 
 // Prints is what a model fitted to the sums keeps of the rows that they were made of; nil of
 // sums of an older version.
-func (m *Moments) Prints() *fitted.Prints { return m.prints.Kept(m.Table) }
+func (m *Moments) Prints() *progress.Prints { return m.prints.Kept(m.Table) }
 
 // Evidence returns the problem of fitting the table that whole sums are of, whose rows
 // are the subsample, and what the moments tell of all rows. Sums of the last round

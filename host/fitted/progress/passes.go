@@ -1,4 +1,6 @@
-package fitted
+// Package progress is what passes over the parts of a table have told so far, as it stands in a model's file between
+// two of them.
+package progress
 
 import (
 	"cmp"
@@ -40,7 +42,8 @@ type Squares struct {
 	Features []float64 `json:"features"` // D
 }
 
-func (p *Passes) validate(k, d int) error {
+// Validate reports the first thing that does not fit k experts of d features, or is not finite.
+func (p *Passes) Validate(k, d int) error {
 	if p == nil {
 		return nil
 	}

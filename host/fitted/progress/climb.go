@@ -1,4 +1,4 @@
-package fitted
+package progress
 
 import (
 	"cmp"
@@ -38,9 +38,9 @@ type Climb struct {
 
 // Why a climb ended.
 const (
-	ClimbConverged = "converged" // the step is too small to matter
-	ClimbAtKink    = "kink"      // at a kink of the likelihood
-	ClimbStalled   = "stalled"   // no step leads higher
+	Converged = "converged" // the step is too small to matter
+	AtKink    = "kink"      // at a kink of the likelihood
+	Stalled   = "stalled"   // no step leads higher
 )
 
 // Point is where the next pass sums.
@@ -51,7 +51,9 @@ func (c *Climb) Point() []float64 {
 	return c.At
 }
 
-func (c *Climb) validate(name string, k, d int) error {
+// Validate reports the first thing that does not fit k experts of d features, or is not finite, of the climb that has
+// this name.
+func (c *Climb) Validate(name string, k, d int) error {
 	if err := cmp.Or(
 		check.Vector(name+".at", c.At, len(c.At)),
 		check.Vector(name+".trial", c.Trial, len(c.Trial)),
@@ -67,7 +69,7 @@ func (c *Climb) validate(name string, k, d int) error {
 		return fmt.Errorf("%s has points of %d and %d numbers", name, q, len(c.Trial))
 	case len(c.Trial) != 0 && c.Proportions == nil:
 		return fmt.Errorf("%s has a trial and nothing of the point before", name)
-	case c.Ended != "" && c.Ended != ClimbConverged && c.Ended != ClimbAtKink && c.Ended != ClimbStalled:
+	case c.Ended != "" && c.Ended != Converged && c.Ended != AtKink && c.Ended != Stalled:
 		return fmt.Errorf("%s.ended is %q", name, c.Ended)
 	case len(c.Curvature) != 0 && len(c.Curvature) != 8*(q+q*(q+1)/2):
 		return fmt.Errorf("%s.curvature has %d bytes, want %d", name, len(c.Curvature), 8*(q+q*(q+1)/2))
@@ -89,7 +91,8 @@ type Prints struct {
 	Blocks []byte `json:"blocks"` // the digests, 8 bytes each, little-endian
 }
 
-func (p *Prints) validate() error {
+// Validate reports digests that cannot be of such rows.
+func (p *Prints) Validate() error {
 	if p == nil {
 		return nil
 	}
