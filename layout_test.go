@@ -559,7 +559,6 @@ var larger = map[string]int{
 
 	"host":      4400, // the steps of a fit, which no others use: a small file for each method and each kind of answer
 	"host/loss": 6300, // one likelihood: the passes share its rows and its layout of θ
-
 }
 
 // TestPackageSizes: no package has more than 3,000 lines of code without tests, but those above.
