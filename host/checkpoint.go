@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/gatedlearning/moe/host/checkpoint"
-	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/fitted/stated"
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/host/search"
 	"github.com/gatedlearning/moe/internal/claims"
@@ -132,9 +132,9 @@ func (r request) settings(p *problem.Problem) (map[string]string, error) {
 		k = fmt.Sprintf("%d:%d", r.chosen.From, r.chosen.To)
 	}
 	out := map[string]string{"k": k, "program": checkpoint.Program()}
-	var names []fitted.Activation
+	var names []stated.Activation
 	for _, g := range c.activations(p.Activation) {
-		names = append(names, fitted.ActivationOf(g.Info()))
+		names = append(names, stated.Of(g.Info()))
 	}
 	values := map[string]any{
 		"activation": names[0], "method": c.Method.Name(), "transform": c.Transform,

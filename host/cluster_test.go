@@ -10,6 +10,7 @@ import (
 
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/fitted/stated"
 	"github.com/gatedlearning/moe/host/metric"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/internal/testslow"
@@ -91,7 +92,7 @@ func TestClusterCoverage(t *testing.T) {
 		return m
 	}
 	count := func(in *intervals, m *fitted.Model, critical float64) {
-		_, perm := metric.EregOf(m.Params(), truth, fitted.Kinds(m.Leaves))
+		_, perm := metric.EregOf(m.Params(), truth, stated.Kinds(m.Leaves))
 		for i, j := range perm {
 			for at, a := range m.Regressors[i] {
 				in.within(a, critical*m.StandardErrors.Regressors[i][at], truth.Regressor(j)[at])

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/fitted/stated"
 	"github.com/gatedlearning/moe/host/metric"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/sample"
@@ -98,7 +99,7 @@ type dependence struct {
 }
 
 func (d *dependence) add(m *fitted.Model, truth *model.Params) {
-	_, perm := metric.EregOf(m.Params(), truth, fitted.Kinds(m.Leaves))
+	_, perm := metric.EregOf(m.Params(), truth, stated.Kinds(m.Leaves))
 	for i, j := range perm {
 		for at, a := range m.Regressors[i] {
 			plain, hac := m.StandardErrors.Regressors[i][at], m.HAC.StandardErrors.Regressors[i][at]

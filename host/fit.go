@@ -22,6 +22,7 @@ import (
 
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/fitted/stated"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/moment"
 	"github.com/gatedlearning/moe/host/problem"
@@ -118,7 +119,7 @@ func load(ctx context.Context, act sdk.Activation, src dataset.Source, cfg Confi
 		return cfg, nil, err
 	}
 	for _, g := range cfg.activations(act) {
-		named := fitted.ActivationOf(g.Info())
+		named := stated.Of(g.Info())
 		if err := named.Check(); err != nil {
 			return cfg, nil, refuse("the model could not be written: %v", err)
 		}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/fitted/stated"
 	"github.com/gatedlearning/moe/host/metric"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/internal/testslow"
@@ -205,7 +206,7 @@ func TestGroupCoverage(t *testing.T) {
 			if err != nil || m.StandardErrors == nil {
 				t.Fatalf("no standard errors: %v", err)
 			}
-			_, perm := metric.EregOf(m.Params(), truth, fitted.Kinds(m.Leaves))
+			_, perm := metric.EregOf(m.Params(), truth, stated.Kinds(m.Leaves))
 			se := m.StandardErrors
 			for i, j := range perm {
 				for at, a := range m.Regressors[i] {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/fitted/stated"
 	"github.com/gatedlearning/moe/host/infer"
 	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/metric"
@@ -166,7 +167,7 @@ func (f *treeFit) cover(m *fitted.Model, truth *model.Params) {
 	if m.StandardErrors == nil {
 		return
 	}
-	_, perm := metric.EregOf(m.Params(), truth, fitted.Kinds(m.Leaves))
+	_, perm := metric.EregOf(m.Params(), truth, stated.Kinds(m.Leaves))
 	back := make([]int, len(perm)) // the truth in the fit's order
 	for i, j := range perm {
 		back[j] = i

@@ -16,6 +16,8 @@ import (
 
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/fitted/known"
+	"github.com/gatedlearning/moe/host/fitted/stated"
 	"github.com/gatedlearning/moe/host/infer"
 	"github.com/gatedlearning/moe/host/mixture"
 	"github.com/gatedlearning/moe/host/model"
@@ -347,7 +349,7 @@ func TestZeroExpertSample(t *testing.T) {
 	if math.Abs(got-share) > 5*math.Sqrt(variance) {
 		t.Errorf("%v rows of the zero expert, want %v ± %v", got, share, math.Sqrt(variance))
 	}
-	back := fitted.NewTruth(fitted.Activation{Name: "exp"}, s.Truth).Params()
+	back := known.NewTruth(stated.Activation{Name: "exp"}, s.Truth).Params()
 	if !back.Zero || !slices.Equal(back.Gating, s.Truth.Gating) {
 		t.Errorf("the truth's file has the gates %v, want %v", back.Gating, s.Truth.Gating)
 	}

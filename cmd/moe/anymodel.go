@@ -9,9 +9,12 @@ import (
 
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/fitted/jsonfile"
+	"github.com/gatedlearning/moe/host/fitted/stated"
 	"github.com/gatedlearning/moe/host/metric"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/network"
+	"github.com/gatedlearning/moe/host/network/networkfile"
 	"github.com/gatedlearning/moe/host/predict"
 )
 
@@ -35,9 +38,9 @@ type measured interface {
 }
 
 // readAs reads a model's or a network's file, whose head is known.
-func readAs(cmd *cobra.Command, path string, head fitted.Head) (anyModel, error) {
-	if head.Format == fitted.NetworkFormat {
-		n, err := fitted.ReadNetwork(path)
+func readAs(cmd *cobra.Command, path string, head jsonfile.Head) (anyModel, error) {
+	if head.Format == networkfile.Format {
+		n, err := networkfile.Read(path)
 		if err == nil {
 			remarkUnread(cmd, path, n.Unknown)
 		}
@@ -105,7 +108,7 @@ func (m mixtureFile) judge(cmd *cobra.Command, act model.Activation, src dataset
 	out := new(evaluation)
 	var err error
 	if truthPath != "" {
-		if out.Recovery, err = compare(cmd, m.Model, truthPath); err != nil {
+		if out.Recovery, err = compareWithTruth(cmd, m.Model, truthPath); err != nil {
 			return nil, err
 		}
 	}
@@ -116,7 +119,7 @@ func (m mixtureFile) judge(cmd *cobra.Command, act model.Activation, src dataset
 	return out, err
 }
 
-type networkFile struct{ *fitted.Network }
+type networkFile struct{ *networkfile.Network }
 
 func (n networkFile) named() *fitted.Model {
 	return &fitted.Model{Activation: n.Activation, Approximation: n.Approximation}
@@ -135,7 +138,7 @@ func (n networkFile) predictions(act model.Activation, src dataset.Source, extra
 // networkEvaluation is the JSON of moe evaluate of a network.
 type networkEvaluation struct {
 	*predict.NetworkEvaluation
-	*fitted.NetworkRecovery
+	*networkfile.NetworkRecovery
 }
 
 func (n networkFile) judge(cmd *cobra.Command, act model.Activation, src dataset.Source,
@@ -154,8 +157,8 @@ func (n networkFile) judge(cmd *cobra.Command, act model.Activation, src dataset
 }
 
 // recovery measures a network of an activation against the one in a file.
-func recovery(cmd *cobra.Command, n *fitted.Network, act model.Activation,
-	truthPath string) (*fitted.NetworkRecovery, error) {
+func recovery(cmd *cobra.Command, n *networkfile.Network, act model.Activation,
+	truthPath string) (*networkfile.NetworkRecovery, error) {
 	truth, err := readTrueNetwork(cmd, truthPath, n.Activation, n.K, n.D)
 	if err != nil {
 		return nil, err
@@ -165,12 +168,12 @@ func recovery(cmd *cobra.Command, n *fitted.Network, act model.Activation,
 		return nil, err
 	}
 	e := metric.Units(n.Model(), truth.Model(), odd)
-	return &fitted.NetworkRecovery{RelativeError: e.Weights, OutputError: e.Output, EReg: e.Directions}, nil
+	return &networkfile.NetworkRecovery{RelativeError: e.Weights, OutputError: e.Output, EReg: e.Directions}, nil
 }
 
 // readTrueNetwork reads the truth of a network of the activation and size, and says what of its file nobody reads.
-func readTrueNetwork(cmd *cobra.Command, path string, act fitted.Activation, k, d int) (*fitted.Network, error) {
-	truth, err := fitted.ReadNetwork(path)
+func readTrueNetwork(cmd *cobra.Command, path string, act stated.Activation, k, d int) (*networkfile.Network, error) {
+	truth, err := networkfile.Read(path)
 	switch {
 	case err != nil:
 		return nil, err

@@ -5,6 +5,9 @@ import (
 
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/fitted/compare"
+	"github.com/gatedlearning/moe/host/fitted/jsonfile"
+	"github.com/gatedlearning/moe/host/network/networkfile"
 	"github.com/gatedlearning/moe/host/report"
 )
 
@@ -23,11 +26,11 @@ digest. Where one model contains the other it tests the smaller by the likelihoo
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var models []*fitted.Model
 			for _, path := range args {
-				head, err := fitted.HeadOf(path)
+				head, err := jsonfile.HeadOf(path)
 				if err != nil {
 					return err
 				}
-				if head.Several || head.Format == fitted.NetworkFormat {
+				if head.Several || head.Format == networkfile.Format {
 					return &dataset.Error{File: path,
 						Msg: "compare takes models of one target, no networks and no several targets"}
 				}
@@ -38,7 +41,7 @@ digest. Where one model contains the other it tests the smaller by the likelihoo
 				remarkUnread(cmd, path, m.Unknown)
 				models = append(models, m)
 			}
-			c, err := fitted.CompareFits(args[0], models[0], args[1], models[1])
+			c, err := compare.Fits(args[0], models[0], args[1], models[1])
 			if err != nil {
 				return &exitError{exitData, err}
 			}

@@ -9,6 +9,8 @@ import (
 
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/fitted/jsonfile"
+	"github.com/gatedlearning/moe/host/fitted/known"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/predict"
 )
@@ -84,7 +86,7 @@ func evaluate(cmd *cobra.Command, modelPath string, data dataFlags, truthPath st
 	if weights := data.table.roles[model.Weights]; data.path == "" && weights != "" {
 		return usagef("--weights %s: they are a column of DATA, which is missing", weights)
 	}
-	head, err := fitted.HeadOf(modelPath)
+	head, err := jsonfile.HeadOf(modelPath)
 	if err != nil {
 		return err
 	}
@@ -104,7 +106,7 @@ func evaluate(cmd *cobra.Command, modelPath string, data dataFlags, truthPath st
 }
 
 // judgeOne opens a model and what it is to be measured on, and measures it.
-func judgeOne(cmd *cobra.Command, modelPath string, head fitted.Head, data dataFlags, truthPath string,
+func judgeOne(cmd *cobra.Command, modelPath string, head jsonfile.Head, data dataFlags, truthPath string,
 	gate gateFlag, limits limitFlags) (measured, error) {
 	m, err := readAs(cmd, modelPath, head)
 	if err == nil {
@@ -146,10 +148,10 @@ func judgeOne(cmd *cobra.Command, modelPath string, head fitted.Head, data dataF
 	return result, act.Recheck(cmd.Context())
 }
 
-// compare measures a model against the parameters of a truth file, or of another
+// compareWithTruth measures a model against the parameters of a truth file, or of another
 // model with the same features.
-func compare(cmd *cobra.Command, m *fitted.Model, truthPath string) (*fitted.Recovery, error) {
-	truth, err := fitted.ReadReference(truthPath, m.Features)
+func compareWithTruth(cmd *cobra.Command, m *fitted.Model, truthPath string) (*fitted.Recovery, error) {
+	truth, err := known.ReadReference(truthPath, m.Features)
 	if err != nil {
 		return nil, err
 	}
@@ -158,11 +160,11 @@ func compare(cmd *cobra.Command, m *fitted.Model, truthPath string) (*fitted.Rec
 }
 
 // compareWith is compare with parameters that have been read.
-func compareWith(m *fitted.Model, truthPath string, truth *fitted.Reference) (*fitted.Recovery, error) {
+func compareWith(m *fitted.Model, truthPath string, truth *known.Reference) (*fitted.Recovery, error) {
 	if err := sameActivation(truthPath, truth, m.Activation, m.Leaves); err != nil {
 		return nil, err
 	}
-	r, err := fitted.Compare(m.Params(), truth.Params, m.Leaves...)
+	r, err := known.Compare(m.Params(), truth.Params, m.Leaves...)
 	if err != nil {
 		return nil, &dataset.Error{File: truthPath, Msg: err.Error()}
 	}

@@ -4,6 +4,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/fitted/jsonfile"
+	"github.com/gatedlearning/moe/host/network/networkfile"
 	"github.com/gatedlearning/moe/host/report"
 )
 
@@ -78,12 +80,12 @@ func (f *explainFlags) run(cmd *cobra.Command, path string) error {
 	case wantsJSON(cmd) && (f.screen || len(parts) > 0):
 		return usagef("--json has all parts: give it without --screen, --starts, --certificate and --notes")
 	}
-	head, err := fitted.HeadOf(path)
+	head, err := jsonfile.HeadOf(path)
 	if err != nil {
 		return err
 	}
 	switch {
-	case head.Format == fitted.NetworkFormat:
+	case head.Format == networkfile.Format:
 		return explainNetwork(cmd, f, parts, path)
 	case head.Several:
 		v, err := fitted.ReadVector(path)
@@ -132,7 +134,7 @@ func (f *explainFlags) outputs(cmd *cobra.Command, path string, v *fitted.Vector
 
 // explainNetwork prints all of a network, which has one screen.
 func explainNetwork(cmd *cobra.Command, f *explainFlags, parts []report.Part, path string) error {
-	n, err := fitted.ReadNetwork(path)
+	n, err := networkfile.Read(path)
 	switch {
 	case err != nil:
 		return err

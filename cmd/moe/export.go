@@ -8,6 +8,8 @@ import (
 
 	"github.com/gatedlearning/moe/host/export"
 	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/fitted/jsonfile"
+	"github.com/gatedlearning/moe/host/network/networkfile"
 	"github.com/gatedlearning/moe/internal/atomicfile"
 )
 
@@ -81,11 +83,11 @@ func (f *exportFlags) run(cmd *cobra.Command, path string) error {
 	if err := creatable(f.out); err != nil {
 		return err
 	}
-	head, err := fitted.HeadOf(path)
+	head, err := jsonfile.HeadOf(path)
 	switch {
 	case err != nil:
 		return err
-	case head.Format == fitted.NetworkFormat:
+	case head.Format == networkfile.Format:
 		return noExport(path, "a network")
 	case head.Several:
 		return noExport(path, "a model of several targets")

@@ -11,7 +11,8 @@ import (
 	"github.com/gatedlearning/moe/host"
 	"github.com/gatedlearning/moe/host/catalog"
 	"github.com/gatedlearning/moe/host/dataset"
-	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/fitted/known"
+	"github.com/gatedlearning/moe/host/fitted/stated"
 	"github.com/gatedlearning/moe/host/mixture"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/report"
@@ -29,7 +30,7 @@ type fitting struct {
 	sums    *shard.Moments
 	table   *terms.Table // of the first target; nil of sums
 	targets []host.Target
-	modules map[string]*fitted.Module // that go into the model's file
+	modules map[string]*stated.Module // that go into the model's file
 
 	// where the description stands for several: these, and a fitting of each that can be fitted, the first of them this
 	alternatives []spec.Alternative
@@ -106,13 +107,13 @@ func (j *fitting) open(cmd *cobra.Command, limits limitFlags, beside []*fitting)
 	if err := j.tables(ctx); err != nil {
 		return err
 	}
-	if err := j.references(cmd, j.Truth, func(t *host.Target, r *fitted.Reference) (err error) {
+	if err := j.references(cmd, j.Truth, func(t *host.Target, r *known.Reference) (err error) {
 		t.Truth, err = j.admitTruth(cmd, r)
 		return err
 	}); err != nil {
 		return err
 	}
-	return j.references(cmd, j.Start, func(t *host.Target, r *fitted.Reference) (err error) {
+	return j.references(cmd, j.Start, func(t *host.Target, r *known.Reference) (err error) {
 		t.Start, err = j.admitStart(cmd, r)
 		return err
 	})
@@ -193,21 +194,21 @@ func (j *fitting) tables(ctx context.Context) error {
 
 // references reads the parameters in a file for every target, where there is one. Those of a
 // model are matched to the data's columns by name.
-func (j *fitting) references(cmd *cobra.Command, path string, admit func(*host.Target, *fitted.Reference) error) error {
+func (j *fitting) references(cmd *cobra.Command, path string, admit func(*host.Target, *known.Reference) error) error {
 	if path == "" {
 		return nil
 	}
 	features := j.targets[0].Source.Schema().Features
-	var all []*fitted.Reference
+	var all []*known.Reference
 	if j.Targets == nil {
-		one, err := fitted.ReadReference(path, features)
+		one, err := known.ReadReference(path, features)
 		if err != nil {
 			return err
 		}
 		all = append(all, one)
 	} else {
 		var err error
-		if all, err = fitted.ReadReferences(path, features, j.Targets); err != nil {
+		if all, err = known.ReadReferences(path, features, j.Targets); err != nil {
 			return err
 		}
 	}
@@ -239,7 +240,7 @@ func (j *fitting) fit(ctx context.Context) (*made, error) {
 }
 
 // embed puts modules into what a file says of its leaves.
-func (j *fitting) embed(leaves []fitted.Activation) {
+func (j *fitting) embed(leaves []stated.Activation) {
 	for i := range leaves {
 		leaves[i].Module = j.modules[leaves[i].Name]
 	}
@@ -266,7 +267,7 @@ func (j *fitting) report(cmd *cobra.Command, path string, m *made, from []byte) 
 }
 
 // admitTruth returns the parameters of the truth, which are those of what is fitted.
-func (j *fitting) admitTruth(cmd *cobra.Command, truth *fitted.Reference) (*model.Params, error) {
+func (j *fitting) admitTruth(cmd *cobra.Command, truth *known.Reference) (*model.Params, error) {
 	act, leaves := j.experts.named()
 	if err := sameActivation(j.Truth, truth, act, leaves); err != nil {
 		return nil, err
@@ -279,7 +280,7 @@ func (j *fitting) admitTruth(cmd *cobra.Command, truth *fitted.Reference) (*mode
 
 // admitStart returns the parameters of the start, which are of the shape that is fitted. They may be of
 // an activation of another name, but not of another function under this one.
-func (j *fitting) admitStart(cmd *cobra.Command, start *fitted.Reference) (*model.Params, error) {
+func (j *fitting) admitStart(cmd *cobra.Command, start *known.Reference) (*model.Params, error) {
 	if err := j.sameShape(j.Start, start.Params); err != nil {
 		return nil, err
 	}
@@ -319,7 +320,7 @@ func (j *fitting) sameShape(path string, p *model.Params) error {
 
 // sameActivation refuses parameters of another activation, and those of another function
 // under the name of this one, as far as there are values of both.
-func sameActivation(path string, truth *fitted.Reference, act fitted.Activation, leaves []fitted.Activation) error {
+func sameActivation(path string, truth *known.Reference, act stated.Activation, leaves []stated.Activation) error {
 	if truth.Same(act, leaves) {
 		return truth.Agree(path, act, leaves)
 	}

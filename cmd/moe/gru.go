@@ -13,6 +13,7 @@ import (
 
 	"github.com/gatedlearning/moe/host/catalog"
 	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/fitted/stated"
 	"github.com/gatedlearning/moe/host/gru"
 	"github.com/gatedlearning/moe/internal/shown"
 	"github.com/gatedlearning/moe/sdk"
@@ -169,7 +170,7 @@ func treesOf(layer *gru.Layer) *fitted.Vector {
 	for _, name := range leafNames {
 		families := catalog.Builtins()
 		family := families[slices.IndexFunc(families, func(f sdk.Family) bool { return f.Name == name })]
-		v.Leaves = append(v.Leaves, fitted.Activation{Name: name, Params: map[string]float64{},
+		v.Leaves = append(v.Leaves, stated.Activation{Name: name, Params: map[string]float64{},
 			Version: family.Version})
 	}
 	for i := range layer.Inputs() {

@@ -13,6 +13,7 @@ import (
 	"github.com/gatedlearning/moe/host/catalog"
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/fitted/stated"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/native"
 	"github.com/gatedlearning/moe/host/predict"
@@ -107,7 +108,7 @@ func (a *modelActivation) Recheck(ctx context.Context) error {
 }
 
 // resolve opens the activation of that name.
-func (a *modelActivation) resolve(ctx context.Context, named fitted.Activation) (model.Activation, error) {
+func (a *modelActivation) resolve(ctx context.Context, named stated.Activation) (model.Activation, error) {
 	from := a.limits.within(catalog.Catalog{})
 	plugin, err := openNamed(ctx, from, named, a.path)
 	if err != nil {
@@ -123,7 +124,7 @@ func (a *modelActivation) resolve(ctx context.Context, named fitted.Activation) 
 }
 
 // openNamed opens the activation that the file at path names, or has in it. That there is none is a fault of the file.
-func openNamed(ctx context.Context, from catalog.Catalog, named fitted.Activation,
+func openNamed(ctx context.Context, from catalog.Catalog, named stated.Activation,
 	path string) (*catalog.Plugin, error) {
 	switch {
 	case named.Module != nil:
@@ -150,7 +151,7 @@ func openNamed(ctx context.Context, from catalog.Catalog, named fitted.Activatio
 
 // remarkUnverified says of a file without values that nothing tells whether a plugin
 // is the function that the file is about. Of built-ins the name tells.
-func remarkUnverified(cmd *cobra.Command, path string, named fitted.Activation, plugin *catalog.Plugin) {
+func remarkUnverified(cmd *cobra.Command, path string, named stated.Activation, plugin *catalog.Plugin) {
 	if named.Values == nil && !plugin.InProcess() {
 		remark(cmd, "moe: %s has no values of its activation %s: whether %s is the same function cannot be told", path,
 			named.String(), plugin.Source())
@@ -196,7 +197,7 @@ func unavailable(err error) int {
 // unknown is the approximation a of an activation, or nil where this program has the
 // activation itself: exact lines, the same as those of the built-in of that name. A fit
 // through such a plugin is then the same file as one with the built-in.
-func unknown(ctx context.Context, named fitted.Activation, a *native.Coefficients) (*native.Coefficients, error) {
+func unknown(ctx context.Context, named stated.Activation, a *native.Coefficients) (*native.Coefficients, error) {
 	if a == nil || !a.Value.Exact() || !a.Derivative.Exact() {
 		return a, nil
 	}

@@ -8,7 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/fitted/stated"
+	"github.com/gatedlearning/moe/host/network/networkfile"
 	"github.com/gatedlearning/moe/host/sample"
 )
 
@@ -91,17 +92,17 @@ func (f *networkSampleFlags) run(cmd *cobra.Command) (err error) {
 	if err != nil {
 		return usagef("%w", err)
 	}
-	named, err := fitted.Describe(ctx, plugin.Activation)
+	named, err := stated.Describe(ctx, plugin.Activation)
 	if err != nil {
 		return err
 	}
-	truth := fitted.NewNetwork(named, sampler.Truth, sampler.Schema())
+	truth := networkfile.New(named, sampler.Truth, sampler.Schema())
 	if err := writeBeside(ctx, f.truth, truth, f.out, rechecked{sampler, plugin.Recheck}); err != nil {
 		return err
 	}
 	if wantsJSON(cmd) {
 		return printJSON(cmd, networkSampleJSON{
-			Output: f.out, Truth: f.truth, Activation: fitted.ActivationOf(plugin.Activation.Info()), K: f.config.K,
+			Output: f.out, Truth: f.truth, Activation: stated.Of(plugin.Activation.Info()), K: f.config.K,
 			D: f.config.D, N: f.config.N,
 			Sigma: f.config.Sigma, Condition: f.config.Condition, OutputWeights: sampler.Truth.Output,
 			Seed: f.config.Seed,
@@ -117,7 +118,7 @@ func (f *networkSampleFlags) run(cmd *cobra.Command) (err error) {
 type networkSampleJSON struct {
 	Output        string            `json:"output"`
 	Truth         string            `json:"truth"` // "" for none
-	Activation    fitted.Activation `json:"activation"`
+	Activation    stated.Activation `json:"activation"`
 	K             int               `json:"k"`
 	D             int               `json:"d"`
 	N             int               `json:"n"`

@@ -7,9 +7,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gatedlearning/moe/host/catalog"
-	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/fitted/stated"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/network"
+	"github.com/gatedlearning/moe/host/network/networkfile"
 	"github.com/gatedlearning/moe/host/report/verdict"
 )
 
@@ -75,12 +76,12 @@ func (f *networkCheckFlags) run(cmd *cobra.Command) error {
 		return usagef("--d %d: want 1 to %d", f.d, mostUnits)
 	}
 	n, where := network.Orthonormal(f.d), "W = I"
-	var file *fitted.Network // nil: W = I
+	var file *networkfile.Network // nil: W = I
 	if f.network != "" {
 		if cmd.Flags().Changed("d") {
 			return usagef("--d %d: the network of %s has a size of its own", f.d, f.network)
 		}
-		if file, err = fitted.ReadNetwork(f.network); err != nil {
+		if file, err = networkfile.Read(f.network); err != nil {
 			return err
 		}
 		remarkUnread(cmd, f.network, file.Unknown)
@@ -94,7 +95,7 @@ func (f *networkCheckFlags) run(cmd *cobra.Command) error {
 	defer plugin.Close()
 	// The weights may be looked at with another activation, but not with another
 	// function under the name of theirs.
-	if file != nil && file.Activation.Same(fitted.ActivationOf(plugin.Activation.Info())) {
+	if file != nil && file.Activation.Same(stated.Of(plugin.Activation.Info())) {
 		if err := file.Activation.Verify(ctx, f.network, plugin.Activation); err != nil {
 			return err
 		}
@@ -107,7 +108,7 @@ func (f *networkCheckFlags) run(cmd *cobra.Command) error {
 	if wantsJSON(cmd) {
 		err = printJSON(cmd, newNetworkCheckJSON(plugin, c, n))
 	} else {
-		err = verdict.NetworkCheck(textOut(cmd), fitted.ActivationOf(plugin.Activation.Info()).String(), where, n, c)
+		err = verdict.NetworkCheck(textOut(cmd), stated.Of(plugin.Activation.Info()).String(), where, n, c)
 	}
 	if err == nil && !c.Holds() {
 		return errNo
@@ -161,7 +162,7 @@ type rhoJSON struct {
 
 func newNetworkCheckJSON(plugin *catalog.Plugin, c *network.Check, n *model.Network) networkCheckJSON {
 	var out networkCheckJSON
-	info := fitted.ActivationOf(plugin.Activation.Info())
+	info := stated.Of(plugin.Activation.Info())
 	out.Activation.Name, out.Activation.Params, out.Activation.Version = info.Name, info.Params, info.Version
 	out.Activation.Source = plugin.Source()
 	out.P1, out.P2, out.P3 = c.Conditions.P1, c.P2, c.Conditions.P3

@@ -9,10 +9,12 @@ import (
 	"github.com/gatedlearning/moe/host/catalog"
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/fitted/stated"
 	"github.com/gatedlearning/moe/host/infer"
 	"github.com/gatedlearning/moe/host/metric"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/network"
+	"github.com/gatedlearning/moe/host/network/networkfile"
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/report"
 	"github.com/gatedlearning/moe/host/report/diagnosis"
@@ -140,7 +142,7 @@ func (f *networkFitFlags) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	named, err := fitted.Describe(ctx, plugin.Activation)
+	named, err := stated.Describe(ctx, plugin.Activation)
 	if err != nil {
 		return err
 	}
@@ -219,7 +221,7 @@ func (f *networkFitFlags) check(cmd *cobra.Command) (err error) {
 }
 
 // readTruth reads the network of --truth, nil where there is none.
-func (f *networkFitFlags) readTruth(cmd *cobra.Command, named fitted.Activation, plugin *catalog.Plugin,
+func (f *networkFitFlags) readTruth(cmd *cobra.Command, named stated.Activation, plugin *catalog.Plugin,
 	d int) (*model.Network, error) {
 	if f.truth == "" {
 		return nil, nil
@@ -234,17 +236,17 @@ func (f *networkFitFlags) readTruth(cmd *cobra.Command, named fitted.Activation,
 
 // file puts the result into the form of its file, with its distance to the truth,
 // unless that is nil.
-func (f *networkFitFlags) file(r *network.Result, act fitted.Activation,
-	truth *model.Network) (*fitted.Network, error) {
-	if err := fitted.CheckUnits(r.Network); err != nil {
+func (f *networkFitFlags) file(r *network.Result, act stated.Activation,
+	truth *model.Network) (*networkfile.Network, error) {
+	if err := networkfile.CheckUnits(r.Network); err != nil {
 		return nil, &dataset.Error{File: r.Schema.Name, Msg: "no network of these output weights is found: " +
 			err.Error()}
 	}
-	out := fitted.NewNetwork(act, r.Network, r.Schema)
+	out := networkfile.New(act, r.Network, r.Schema)
 	out.Approximation = r.Native.Native
-	fit := &fitted.NetworkFit{
+	fit := &networkfile.NetworkFit{
 		Method: "fit", Output: f.request.Output.String(), Seed: f.request.Seed, N: r.N, Loss: r.Loss,
-		Converged: r.Converged(), Status: optim.Converged.String(), Starts: []fitted.NetworkStart{},
+		Converged: r.Converged(), Status: optim.Converged.String(), Starts: []networkfile.NetworkStart{},
 		Certificate: fitted.NewCertificate(r.Certificate), Notes: append([]string{}, r.Notes...),
 	}
 	if f.selection.Roles[model.Weights] != "" {
@@ -254,7 +256,7 @@ func (f *networkFitFlags) file(r *network.Result, act fitted.Activation,
 		fit.Method = "init"
 	}
 	for _, s := range r.Starts {
-		start := fitted.NetworkStart{
+		start := networkfile.NetworkStart{
 			Kind: s.Kind, LossAtStart: s.AtStart, StepSize: s.StepSize, Rate: s.Rate, LossDescent: s.AfterDescent,
 			Loss: s.Result.Value, Iterations: s.Result.Iterations, Status: s.Result.Status.String(), Agrees: s.Agrees,
 		}
@@ -268,8 +270,8 @@ func (f *networkFitFlags) file(r *network.Result, act fitted.Activation,
 		fit.Status, fit.Iterations = best.Status.String(), best.Iterations
 	}
 	if t := r.Tensors; t != nil {
-		estimate := fitted.NewNetwork(act, t.Network, r.Schema)
-		fit.Tensors = &fitted.TensorEstimate{
+		estimate := networkfile.New(act, t.Network, r.Schema)
+		fit.Tensors = &networkfile.TensorEstimate{
 			Orders: []int{t.Subspace, t.Terms}, Eigenvalues: t.Eigenvalues[:min(len(t.Eigenvalues), t.Network.K+1)],
 			Residual: t.Residual,
 			Weights:  estimate.Weights, OutputWeights: estimate.OutputWeights,
@@ -280,12 +282,12 @@ func (f *networkFitFlags) file(r *network.Result, act fitted.Activation,
 		return out, nil
 	}
 	e := metric.Units(r.Network, truth, r.Odd)
-	fit.Truth = &fitted.NetworkRecovery{RelativeError: e.Weights, OutputError: e.Output, EReg: e.Directions}
+	fit.Truth = &networkfile.NetworkRecovery{RelativeError: e.Weights, OutputError: e.Output, EReg: e.Directions}
 	return out, nil
 }
 
 // writeReport writes the page of the network.
-func (f *networkFitFlags) writeReport(cmd *cobra.Command, file *fitted.Network, r *network.Result,
+func (f *networkFitFlags) writeReport(cmd *cobra.Command, file *networkfile.Network, r *network.Result,
 	src dataset.Source) error {
 	d, err := diagnosis.OfNetwork(cmd.Context(), file, r.Native, src)
 	if err != nil {
@@ -298,7 +300,7 @@ func (f *networkFitFlags) writeReport(cmd *cobra.Command, file *fitted.Network, 
 	return atomicfile.WriteFile(cmd.Context(), f.report, out.Bytes())
 }
 
-func (f *networkFitFlags) print(cmd *cobra.Command, file *fitted.Network, took time.Duration) error {
+func (f *networkFitFlags) print(cmd *cobra.Command, file *networkfile.Network, took time.Duration) error {
 	data, err := file.JSON()
 	if err != nil {
 		return err

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gatedlearning/moe/host/catalog"
-	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/fitted/stated"
 	"github.com/gatedlearning/moe/host/report/verdict"
 	"github.com/gatedlearning/moe/internal/conform"
 	"github.com/gatedlearning/moe/internal/shown"
@@ -153,7 +153,7 @@ func verify(ctx context.Context, p *catalog.Plugin) []verifyGroup {
 	groups := []verifyGroup{newVerifyGroup("family", conform.Family(ctx, p.Family, member))}
 	seen := map[string]bool{}
 	check := func(act sdk.Activation) {
-		label := fitted.ActivationOf(act.Info()).String()
+		label := stated.Of(act.Info()).String()
 		if !seen[label] {
 			seen[label] = true
 			groups = append(groups, newVerifyGroup(label, conform.Activation(ctx, act)))
@@ -260,7 +260,7 @@ func (v *verification) text(w io.Writer, p *catalog.Plugin) error {
 	if v.verdict == nil {
 		return nil
 	}
-	answer := verdict.Activation{Name: fitted.ActivationOf(p.Activation.Info()).String(), Validation: v.verdict}
+	answer := verdict.Activation{Name: stated.Of(p.Activation.Info()).String(), Validation: v.verdict}
 	_, err := fmt.Fprintln(w, answer.Sentence())
 	for _, r := range v.Reasons {
 		_, err = fmt.Fprintln(w, "  because", r)

@@ -16,6 +16,7 @@ import (
 	"github.com/gatedlearning/moe/host"
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/fitted/jsonfile"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/predict"
 	"github.com/gatedlearning/moe/internal/tablefile"
@@ -108,7 +109,7 @@ func (f *predictFlags) run(cmd *cobra.Command, modelPath, dataPath string) error
 			return err
 		}
 	}
-	head, err := fitted.HeadOf(modelPath)
+	head, err := jsonfile.HeadOf(modelPath)
 	if err != nil {
 		return err
 	}

@@ -18,7 +18,7 @@ import (
 	"github.com/gatedlearning/moe/host/catalog"
 	"github.com/gatedlearning/moe/host/experiment"
 	"github.com/gatedlearning/moe/host/figures"
-	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/fitted/stated"
 	"github.com/gatedlearning/moe/internal/atomicfile"
 	"github.com/gatedlearning/moe/sdk"
 )
@@ -151,7 +151,7 @@ func (f *reproduceFlags) given(ctx context.Context) ([]*experiment.Figure, *cata
 // figuresFor returns the figures of an activation, whose runs are kept under its name,
 // parameters and values.
 func figuresFor(ctx context.Context, act sdk.Activation, quick bool) ([]*experiment.Figure, error) {
-	a, err := fitted.Describe(ctx, act)
+	a, err := stated.Describe(ctx, act)
 	if err != nil {
 		return nil, err
 	}

@@ -13,6 +13,8 @@ import (
 	"github.com/gatedlearning/moe/host"
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/fitted/known"
+	"github.com/gatedlearning/moe/host/fitted/stated"
 	"github.com/gatedlearning/moe/host/mixture"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/report"
@@ -128,7 +130,7 @@ func (f *sampleFlags) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	truth := fitted.NewTruth(named, sampler.Truth, leaves...)
+	truth := known.NewTruth(named, sampler.Truth, leaves...)
 	var rows dataset.Source = sampler
 	if f.family == host.Lognormal {
 		rows = lognormal{sampler}
@@ -140,7 +142,7 @@ func (f *sampleFlags) run(cmd *cobra.Command) error {
 		return err
 	}
 	named, leaves = experts.named()
-	return f.report(cmd, fitted.NewTruth(named, sampler.Truth, leaves...))
+	return f.report(cmd, known.NewTruth(named, sampler.Truth, leaves...))
 }
 
 // runTargets is run for several targets under one gate.
@@ -155,7 +157,7 @@ func (f *sampleFlags) runTargets(cmd *cobra.Command, e *experts) error {
 		return err
 	}
 	if leaves == nil {
-		leaves = slices.Repeat([]fitted.Activation{named}, f.config.K)
+		leaves = slices.Repeat([]stated.Activation{named}, f.config.K)
 	}
 	truth := fitted.NewSharedGate(sampler.Truth, sampler.Schema().Features[:f.config.D], sampler.Targets(), leaves)
 	if err := writeBeside(ctx, f.truth, truth, f.out, rechecked{sampler, e.Recheck}); err != nil {
@@ -163,7 +165,7 @@ func (f *sampleFlags) runTargets(cmd *cobra.Command, e *experts) error {
 	}
 	if wantsJSON(cmd) {
 		named, leaves = e.named()
-		out := f.described(fitted.NewTruth(named, sampler.Truth.Coordinate(0), leaves...))
+		out := f.described(known.NewTruth(named, sampler.Truth.Coordinate(0), leaves...))
 		out.Targets, out.Correlation = f.targets, &f.correlated
 		return printJSON(cmd, out)
 	}
@@ -339,9 +341,9 @@ func writeBeside(ctx context.Context, truthPath string, truth interface{ JSON() 
 type sampleJSON struct {
 	Output     string              `json:"output"`
 	Truth      string              `json:"truth"` // "" for none
-	Activation fitted.Activation   `json:"activation"`
+	Activation stated.Activation   `json:"activation"`
 	Hierarchy  string              `json:"hierarchy,omitempty"`
-	Leaves     []fitted.Activation `json:"leaves,omitempty"`
+	Leaves     []stated.Activation `json:"leaves,omitempty"`
 	K          int                 `json:"k"`
 	D          int                 `json:"d"`
 	N          int                 `json:"n"`
@@ -358,7 +360,7 @@ type sampleJSON struct {
 }
 
 // described is the JSON of a sample from this truth.
-func (f *sampleFlags) described(truth *fitted.Truth) sampleJSON {
+func (f *sampleFlags) described(truth *known.Truth) sampleJSON {
 	return sampleJSON{
 		Output: f.out, Truth: f.truth, Activation: truth.Activation, Hierarchy: truth.Hierarchy, Leaves: truth.Leaves,
 		K: f.config.K, D: f.config.D, N: f.config.N, Sigma: truth.Sigma, Family: f.family, Own: truth.Own,
@@ -366,7 +368,7 @@ func (f *sampleFlags) described(truth *fitted.Truth) sampleJSON {
 	}
 }
 
-func (f *sampleFlags) report(cmd *cobra.Command, truth *fitted.Truth) error {
+func (f *sampleFlags) report(cmd *cobra.Command, truth *known.Truth) error {
 	if wantsJSON(cmd) {
 		return printJSON(cmd, f.described(truth))
 	}

@@ -21,6 +21,9 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/fitted/compare"
+	"github.com/gatedlearning/moe/host/fitted/known"
+	"github.com/gatedlearning/moe/host/network/networkfile"
 	"github.com/gatedlearning/moe/host/spec"
 )
 
@@ -39,7 +42,7 @@ type (
 		Seconds float64 `json:"seconds"`
 	}
 	networkFitJSON struct {
-		fitted.Network
+		networkfile.Network
 		Seconds float64 `json:"seconds"`
 	}
 	predictionsShape struct {
@@ -50,8 +53,8 @@ type (
 
 // schemas are the types of the files and of every command's JSON.
 var schemas = map[string]any{
-	"model": fitted.Model{}, "vector-model": fitted.Vector{}, "network-model": fitted.Network{}, "truth": fitted.Truth{},
-	"validate-activation": validationJSON{}, "validate-activation-family": validationFamilyJSON{}, "sample": sampleJSON{}, "data": dataJSON{}, "explore": exploreJSON{}, "explain": explanation{}, "export": exportJSON{}, "compare": fitted.Comparison{}, "fit": fitJSON{}, "fit-config": spec.Fit{}, "fit-targets": vectorFitJSON{}, "crossvalidate": crossValidation{}, "learn-activation": learnedJSON{},
+	"model": fitted.Model{}, "vector-model": fitted.Vector{}, "network-model": networkfile.Network{}, "truth": known.Truth{},
+	"validate-activation": validationJSON{}, "validate-activation-family": validationFamilyJSON{}, "sample": sampleJSON{}, "data": dataJSON{}, "explore": exploreJSON{}, "explain": explanation{}, "export": exportJSON{}, "compare": compare.Comparison{}, "fit": fitJSON{}, "fit-config": spec.Fit{}, "fit-targets": vectorFitJSON{}, "crossvalidate": crossValidation{}, "learn-activation": learnedJSON{},
 	"predict": predictionsShape{}, "predict-written": writtenJSON{}, "evaluate": evaluation{}, "evaluate-targets": outputsEvaluation{}, "evaluate-network": networkEvaluation{},
 	"network-sample": networkSampleJSON{}, "network-check": networkCheckJSON{}, "network-fit": networkFitJSON{},
 	"diverse-gram": diverseGramJSON{}, "diverse-train": diverseTrainJSON{},

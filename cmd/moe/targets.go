@@ -7,6 +7,7 @@ import (
 
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/fitted/known"
 	"github.com/gatedlearning/moe/host/predict"
 	"github.com/gatedlearning/moe/internal/shown"
 )
@@ -42,7 +43,7 @@ func judgeOutputs(cmd *cobra.Command, modelPath string, data dataFlags, truthPat
 		out.Outputs = append(out.Outputs, outputEvaluation{Target: o.Target})
 	}
 	if truthPath != "" {
-		truths, err := fitted.ReadReferences(truthPath, v.Features, targets)
+		truths, err := known.ReadReferences(truthPath, v.Features, targets)
 		if err != nil {
 			return nil, err
 		}

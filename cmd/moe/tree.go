@@ -11,7 +11,8 @@ import (
 	"github.com/gatedlearning/moe/expression"
 	"github.com/gatedlearning/moe/host"
 	"github.com/gatedlearning/moe/host/catalog"
-	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/fitted/known"
+	"github.com/gatedlearning/moe/host/fitted/stated"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/sdk"
 )
@@ -221,28 +222,28 @@ func (e *experts) Recheck(ctx context.Context) error {
 	return e.each(func(p *catalog.Plugin) error { return p.Recheck(ctx) })
 }
 
-// named is how files name the activation of all, [fitted.Mixed] where there are leaves,
+// named is how files name the activation of all, [stated.Mixed] where there are leaves,
 // and the leaves.
-func (e *experts) named() (act fitted.Activation, leaves []fitted.Activation) {
+func (e *experts) named() (act stated.Activation, leaves []stated.Activation) {
 	if e.one != nil {
-		return fitted.ActivationOf(e.one.Activation.Info()), nil
+		return stated.Of(e.one.Activation.Info()), nil
 	}
 	for _, p := range e.leaves {
-		leaves = append(leaves, fitted.ActivationOf(p.Activation.Info()))
+		leaves = append(leaves, stated.Of(p.Activation.Info()))
 	}
-	return fitted.Activation{Name: fitted.Mixed, Params: map[string]float64{}}, leaves
+	return stated.Activation{Name: stated.Mixed, Params: map[string]float64{}}, leaves
 }
 
 // described is [experts.named] with the activations' values.
-func (e *experts) described(ctx context.Context) (act fitted.Activation, leaves []fitted.Activation, err error) {
+func (e *experts) described(ctx context.Context) (act stated.Activation, leaves []stated.Activation, err error) {
 	if e.one != nil {
-		act, err = fitted.Describe(ctx, e.one.Activation)
+		act, err = stated.Describe(ctx, e.one.Activation)
 		return act, nil, err
 	}
 	act, leaves = e.named()
-	values := map[*catalog.Plugin]fitted.Activation{}
+	values := map[*catalog.Plugin]stated.Activation{}
 	err = e.each(func(p *catalog.Plugin) error {
-		values[p], err = fitted.Describe(ctx, p.Activation)
+		values[p], err = stated.Describe(ctx, p.Activation)
 		return err
 	})
 	for i, p := range e.leaves {
@@ -263,13 +264,13 @@ func (e *experts) activation() (act sdk.Activation, own []sdk.Activation) {
 }
 
 // modules returns the WebAssembly modules among the activations as files have them, by name.
-func (e *experts) modules() (map[string]*fitted.Module, error) {
-	out := map[string]*fitted.Module{}
+func (e *experts) modules() (map[string]*stated.Module, error) {
+	out := map[string]*stated.Module{}
 	err := e.each(func(p *catalog.Plugin) error {
 		if p.Module() == nil {
 			return nil
 		}
-		m, err := fitted.NewModule(p.Module())
+		m, err := stated.NewModule(p.Module())
 		if err != nil {
 			return usagef("--embed: %s: %w", p.Source(), err)
 		}
@@ -296,8 +297,8 @@ func (e *experts) evaluator() model.Activation {
 }
 
 // verify compares the activations with the values of them in a file.
-func (e *experts) verify(cmd *cobra.Command, path string, r *fitted.Reference) error {
-	check := func(named fitted.Activation, p *catalog.Plugin) error {
+func (e *experts) verify(cmd *cobra.Command, path string, r *known.Reference) error {
+	check := func(named stated.Activation, p *catalog.Plugin) error {
 		if err := named.Verify(cmd.Context(), path, p.Activation); err != nil {
 			return err
 		}

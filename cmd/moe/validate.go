@@ -10,7 +10,7 @@ import (
 
 	"github.com/gatedlearning/moe/host/catalog"
 	"github.com/gatedlearning/moe/host/figures"
-	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/fitted/stated"
 	"github.com/gatedlearning/moe/host/report/verdict"
 	"github.com/gatedlearning/moe/internal/atomicfile"
 	"github.com/gatedlearning/moe/sdk"
@@ -97,7 +97,7 @@ func (f *validateFlags) printVerdict(cmd *cobra.Command, plugin *catalog.Plugin)
 	if err != nil {
 		return err
 	}
-	answer := verdict.Activation{Name: fitted.ActivationOf(plugin.Activation.Info()).String(), Validation: v,
+	answer := verdict.Activation{Name: stated.Of(plugin.Activation.Info()).String(), Validation: v,
 		Design: f.design}
 	if e, ok := plugin.Activation.(interface{ Notes() []string }); ok {
 		answer.Notes = e.Notes()
@@ -226,7 +226,7 @@ type activationJSON struct {
 }
 
 func newActivationJSON(plugin *catalog.Plugin) activationJSON {
-	file := fitted.ActivationOf(plugin.Activation.Info())
+	file := stated.Of(plugin.Activation.Info())
 	return activationJSON{file.Name, file.Params, plugin.Source(), file.Version}
 }
 

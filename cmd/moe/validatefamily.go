@@ -10,7 +10,7 @@ import (
 
 	"github.com/gatedlearning/moe/host"
 	"github.com/gatedlearning/moe/host/catalog"
-	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/fitted/stated"
 	"github.com/gatedlearning/moe/host/mixture"
 	"github.com/gatedlearning/moe/host/report/verdict"
 	"github.com/gatedlearning/moe/solver"
@@ -107,7 +107,7 @@ func (f *lawFlags) words() string {
 // printFamily prints the verdict on an open activation where y is of the family.
 func (f *validateFlags) printFamily(cmd *cobra.Command, plugin *catalog.Plugin) error {
 	answer := verdict.Family{
-		Name: fitted.ActivationOf(plugin.Activation.Info()).String(), Law: f.law.words(), Design: f.design,
+		Name: stated.Of(plugin.Activation.Info()).String(), Law: f.law.words(), Design: f.design,
 	}
 	var err error
 	answer.Optimal, answer.Polynomial, err = solver.Under(cmd.Context(), plugin.Activation,

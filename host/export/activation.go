@@ -5,7 +5,7 @@ import (
 	"math"
 
 	"github.com/gatedlearning/moe/expression"
-	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/fitted/stated"
 	"github.com/gatedlearning/moe/host/native"
 	"github.com/gatedlearning/moe/table"
 )
@@ -20,7 +20,7 @@ var builtins = map[string]string{
 // activations are those of the experts, functions of their predictors.
 func (b *builder) activations(ctx context.Context) ([]func(z ref) ref, error) {
 	out := make([]func(z ref) ref, b.m.K)
-	kinds := fitted.Kinds(b.m.Leaves)
+	kinds := stated.Kinds(b.m.Leaves)
 	for i := range out {
 		named, same := b.m.Activation, 0
 		if b.m.Leaves != nil {
@@ -39,7 +39,7 @@ func (b *builder) activations(ctx context.Context) ([]func(z ref) ref, error) {
 }
 
 // activation is one by what the model's file has of it.
-func (b *builder) activation(ctx context.Context, named fitted.Activation) (func(z ref) ref, error) {
+func (b *builder) activation(ctx context.Context, named stated.Activation) (func(z ref) ref, error) {
 	switch {
 	case named.Table != nil:
 		return b.panels(curve(*named.Table), math.Inf(-1), math.Inf(1)), nil

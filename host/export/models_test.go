@@ -17,6 +17,7 @@ import (
 	"github.com/gatedlearning/moe/host/catalog"
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/fitted/stated"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/native"
 	"github.com/gatedlearning/moe/host/predict"
@@ -69,7 +70,7 @@ func mixtureOf(rng *rand.Rand, k int, features []string, target, activation stri
 	for range k {
 		p.Sigma = append(p.Sigma, 0.3+rng.Float64())
 	}
-	m := &fitted.Model{Features: features, Target: target, Activation: fitted.Activation{Name: activation,
+	m := &fitted.Model{Features: features, Target: target, Activation: stated.Activation{Name: activation,
 		Params: map[string]float64{}}}
 	m.SetParams(p)
 	m.Proportions = make([]float64, k)
@@ -143,7 +144,7 @@ func examples(t *testing.T) (out []example) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			m.Activation = fitted.ActivationOf(act.Info())
+			m.Activation = stated.Of(act.Info())
 		} else if a.params != nil {
 			m.Activation.Params = a.params
 		}
@@ -157,10 +158,10 @@ func examples(t *testing.T) (out []example) {
 	}
 
 	// trees, the larger with several activations
-	m := mixtureOf(rng, 5, numbered(3), "y", fitted.Mixed)
+	m := mixtureOf(rng, 5, numbered(3), "y", stated.Mixed)
 	m.Hierarchy = "2x(1,2x2)"
 	for _, name := range []string{"tanh", "relu", "tanh", "identity", "sigmoid"} {
-		m.Leaves = append(m.Leaves, fitted.Activation{Name: name, Params: map[string]float64{}})
+		m.Leaves = append(m.Leaves, stated.Activation{Name: name, Params: map[string]float64{}})
 	}
 	add("tree", m, numbers(rng, numbered(3)), nil)
 	m = mixtureOf(rng, 4, numbered(2), "y", "identity")
@@ -284,7 +285,7 @@ func withTable(t *testing.T, m *fitted.Model) *fitted.Model {
 	}
 	curve, err := table.New(z, g, nil)
 	if err == nil {
-		m.Activation, err = fitted.Describe(context.Background(), curve)
+		m.Activation, err = stated.Describe(context.Background(), curve)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -302,7 +303,7 @@ func withApproximation(t *testing.T, m *fitted.Model) *fitted.Model {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m.Activation = fitted.Activation{Name: "swish", Params: map[string]float64{}}
+	m.Activation = stated.Activation{Name: "swish", Params: map[string]float64{}}
 	m.Approximation = f.Coefficients()
 	return m
 }
@@ -357,7 +358,7 @@ func formulas(t *testing.T, rng *rand.Rand) (out []example) {
 		used.number[size][17] = math.NaN()
 		out = append(out, example{name, m, used, nil})
 	}
-	for _, a := range []fitted.Activation{{Name: "softplus", Params: sdk.Params{"beta": 2}}, {Name: "probit", Params: sdk.Params{}}} {
+	for _, a := range []stated.Activation{{Name: "softplus", Params: sdk.Params{"beta": 2}}, {Name: "probit", Params: sdk.Params{}}} {
 		m := mixtureOf(rng, 2, numbered(3), "y", a.Name)
 		m.Activation = a
 		out = append(out, example{a.Name, m, numbers(rng, numbered(3)), nil})
@@ -424,7 +425,7 @@ func reference(t *testing.T, e example) saidOf {
 		}
 	}
 	path := e.table.write(t, e.m.Target, known)
-	act, err := predict.ActivationOf(t.Context(), e.m, "", func(ctx context.Context, named fitted.Activation) (model.Activation, error) {
+	act, err := predict.ActivationOf(t.Context(), e.m, "", func(ctx context.Context, named stated.Activation) (model.Activation, error) {
 		p, err := catalog.Open(ctx, named.Name, named.Params)
 		if err != nil {
 			return nil, err

@@ -1,9 +1,11 @@
 package fitted
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 
+	"github.com/gatedlearning/moe/host/fitted/check"
 	"github.com/gatedlearning/moe/host/model"
 )
 
@@ -82,19 +84,19 @@ func (s *Arrangements) validate(m *Model) error {
 	if s.Weight != nil {
 		total = *s.Weight
 	}
-	if err := firstError(checkVector("arrangements.rows", s.Rows, m.K), checkWeight("arrangements.weight",
+	if err := cmp.Or(check.Vector("arrangements.rows", s.Rows, m.K), checkWeight("arrangements.weight",
 		s.Weight)); err != nil {
 		return err
 	}
 	for i := range s.Others {
 		a, name := &s.Others[i], fmt.Sprintf("arrangements.others[%d]", i)
-		if err := firstError(
-			checkVector(name+".rows", a.Rows, m.K), checkWeight(name+".weight", a.Weight),
-			checkVector(name+".log_likelihood", []float64{a.LogLikelihood, a.Below, a.Moved}, 3),
-			checkMatrix(name+".regressors", a.Regressors, m.K, m.D),
-			checkMatrix(name+".gating", a.Gating, model.Gates(m.Classes()), m.D),
-			checkOptional(name+".regressor_intercepts", a.RegressorIntercepts, m.K),
-			checkOptional(name+".gating_intercepts", a.GatingIntercepts, model.Gates(m.Classes())),
+		if err := cmp.Or(
+			check.Vector(name+".rows", a.Rows, m.K), checkWeight(name+".weight", a.Weight),
+			check.Vector(name+".log_likelihood", []float64{a.LogLikelihood, a.Below, a.Moved}, 3),
+			check.Matrix(name+".regressors", a.Regressors, m.K, m.D),
+			check.Matrix(name+".gating", a.Gating, model.Gates(m.Classes()), m.D),
+			check.Optional(name+".regressor_intercepts", a.RegressorIntercepts, m.K),
+			check.Optional(name+".gating_intercepts", a.GatingIntercepts, model.Gates(m.Classes())),
 			a.OutputScale.validate(name+".output_scale", m.K),
 			checkSigma(a.Sigma, m.K),
 			a.Covariance.validate(),

@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gatedlearning/moe/host/dataset"
-	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/host/fitted/stated"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -22,7 +22,7 @@ var update = flag.Bool("update", false, "rewrite the golden files")
 func example() *Model {
 	return &Model{
 		Format:     Format,
-		Activation: Activation{Name: "leakyrelu", Params: map[string]float64{"slope": 0.1}, Version: "1"},
+		Activation: stated.Activation{Name: "leakyrelu", Params: map[string]float64{"slope": 0.1}, Version: "1"},
 		D:          2, K: 2, Features: []string{"x1", "a \"b\", [c]"}, Target: "y",
 		Regressors:  [][]float64{{1, -1.0 / 3}, {1e-300, 5e22}},
 		Gating:      [][]float64{{0.5, 2}},
@@ -260,40 +260,6 @@ func TestNothingNonFiniteIsWritten(t *testing.T) {
 		}
 		if _, err := os.Stat(path); err == nil {
 			t.Errorf("%s: there is a file", name)
-		}
-	}
-}
-
-func TestTruthFile(t *testing.T) {
-	p := model.NewParams(2, 3)
-	copy(p.Regressors, []float64{1, 0, 0, 0, 1, 0})
-	copy(p.Gating, []float64{0, 0, 1})
-	p.Sigma[0] = 0.05
-	truth := NewTruth(Activation{Name: "relu", Params: map[string]float64{}}, p)
-	path := filepath.Join(t.TempDir(), "truth.json")
-	if err := truth.Write(context.Background(), path); err != nil {
-		t.Fatal(err)
-	}
-	got, err := ReadTruth(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(p, got.Params()); diff != "" {
-		t.Error(diff)
-	}
-	r, err := Compare(p, got.Params())
-	if err != nil || r != (Recovery{}) {
-		t.Errorf("the truth against itself: %+v, %v", r, err)
-	}
-	if _, err := Compare(model.NewParams(3, 3), p); err == nil {
-		t.Error("k = 3 compares with k = 2")
-	}
-	for _, text := range []string{"{}", `{"k": 1, "d": 1, "activation": {"name": "relu"}, "regressors": [[1, 2]], "gating": []}`, "["} {
-		if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := ReadTruth(path); err == nil || !strings.HasPrefix(err.Error(), path) {
-			t.Errorf("%s: error %v", text, err)
 		}
 	}
 }

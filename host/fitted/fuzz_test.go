@@ -2,20 +2,17 @@ package fitted
 
 import (
 	"errors"
-	"math"
 	"os"
 	"path/filepath"
 	"testing"
 
 	"github.com/gatedlearning/moe/host/dataset"
+	"github.com/gatedlearning/moe/host/fitted/jsonfile"
 	"github.com/gatedlearning/moe/host/model"
 )
 
-// Files of small trees, of several targets, and of their truths.
+// Files of small trees and of several targets.
 const (
-	smallTreeTruth = `{"format": "moe-truth/v2", "k": 3, "d": 1, "sigma": 0.1, "hierarchy": "2x(1,2)", "activation": {"name": "mixed", "params": {}, "version": ""},
-		"leaves": [{"name": "relu", "params": {}, "version": "1"}, {"name": "identity", "params": {}, "version": "1"}, {"name": "relu", "params": {}, "version": "1"}],
-		"regressors": [[1], [2], [-1]], "gating": [[1], [0.5]]}`
 	smallTree = `{"format": "moe-model/v2", "hierarchy": "2x2", "activation": {"name": "relu"}, "d": 1, "k": 4, "features": ["x"], "target": "y",
 		"regressors": [[1], [2], [3], [4]], "gating": [[1], [2], [3]], "sigma": [1], "proportions": [0.25, 0.25, 0.25, 0.25], "fit": {"n": 1}}`
 	smallVector = `{"format": "moe-model/v2", "hierarchy": "2", "leaves": [{"name": "relu", "params": {}, "version": "1"}, {"name": "tanh", "params": {}, "version": "1"}],
@@ -28,7 +25,7 @@ const (
 		"shared_gate": {"noise_covariance": "full", "correlations": [[[1, 0.5], [0.5, 1]]]}}`
 )
 
-// seeds adds the golden model file, its damaged halves and truth files.
+// seeds adds the golden model file, its damaged halves and small models.
 func seeds(f *testing.F) {
 	f.Helper()
 	golden, err := filepath.Glob("testdata/*.json")
@@ -43,8 +40,6 @@ func seeds(f *testing.F) {
 		f.Add(data)
 		f.Add(data[:len(data)/2])
 	}
-	f.Add([]byte(`{"k": 2, "d": 2, "sigma": 0.1, "activation": {"name": "relu", "params": {}, "version": "1"}, "regressors": [[1, 0], [0, 1]], "gating": [[1, 2]]}`))
-	f.Add([]byte(smallTreeTruth))
 	f.Add([]byte(smallTree))
 	f.Add([]byte(`{"format": "moe-model/v1", "activation": {"name": "relu"}, "d": 1, "k": 1, "features": ["x"], "target": "y", "regressors": [[1]], "gating": [], "sigma": [1], "proportions": [1], "fit": {"n": 1}}`))
 }
@@ -106,67 +101,6 @@ func FuzzModel(f *testing.F) {
 		if second, err := again.JSON(); err != nil || string(second) != string(text) {
 			t.Errorf("another file the second time: %v", err)
 		}
-		r, err := ReadReference(path, m.Features)
-		if err != nil {
-			t.Fatal(err)
-		}
-		whole(t, r.Params)
-	})
-}
-
-// FuzzTruth looks for content that is read as true parameters and is none.
-func FuzzTruth(f *testing.F) {
-	seeds(f)
-	path, write := content(f)
-	f.Fuzz(func(t *testing.T, data []byte) {
-		write(t, data)
-		truth, err := ReadTruth(path)
-		onlyDataErrors(t, err)
-		if err != nil {
-			return
-		}
-		whole(t, truth.Params())
-		if err := truth.Write(t.Context(), path); err != nil {
-			t.Fatalf("read and not written: %v", err)
-		}
-		if _, err := ReadTruth(path); err != nil {
-			t.Errorf("written and not read: %v", err)
-		}
-		if _, err := Compare(truth.Params(), truth.Params()); err != nil {
-			t.Error(err)
-		}
-	})
-}
-
-// FuzzNetwork looks for content that is read as a network, or the truth of one, and is
-// none.
-func FuzzNetwork(f *testing.F) {
-	for _, size := range [][2]int{{2, 2}, {math.MaxInt / 4, 2}, {2, math.MaxInt}} {
-		f.Add([]byte(smallNetwork(size[0], size[1])))
-	}
-	path, write := content(f)
-	f.Fuzz(func(t *testing.T, data []byte) {
-		write(t, data)
-		n, err := ReadNetwork(path)
-		onlyDataErrors(t, err)
-		if err != nil {
-			return
-		}
-		if m := n.Model(); len(m.Weights) != m.K*m.D || len(m.Output) != m.K {
-			t.Errorf("k = %d, d = %d: %d and %d weights", m.K, m.D, len(m.Weights), len(m.Output))
-		}
-		text, err := n.JSON()
-		if err != nil {
-			t.Fatalf("read and not written: %v", err)
-		}
-		write(t, text)
-		again, err := ReadNetwork(path)
-		if err != nil {
-			t.Fatalf("written and not read: %v", err)
-		}
-		if second, err := again.JSON(); err != nil || string(second) != string(text) {
-			t.Errorf("another file the second time: %v", err)
-		}
 	})
 }
 
@@ -178,7 +112,7 @@ func FuzzVector(f *testing.F) {
 	path, write := content(f)
 	f.Fuzz(func(t *testing.T, data []byte) {
 		write(t, data)
-		head, err := HeadOf(path)
+		head, err := jsonfile.HeadOf(path)
 		onlyDataErrors(t, err)
 		v, err := ReadVector(path)
 		onlyDataErrors(t, err)
@@ -188,13 +122,11 @@ func FuzzVector(f *testing.F) {
 		if !head.Several {
 			t.Error("a model of several targets does not look like one")
 		}
-		var targets []string
 		for j := range v.Outputs {
 			if v.Outputs[j].Sigma != nil { // else its mean is all there is
 				whole(t, v.Params(j))
 				whole(t, v.Model(j).Params())
 			}
-			targets = append(targets, v.Outputs[j].Target)
 		}
 		text, err := v.JSON()
 		if err != nil {
@@ -208,29 +140,15 @@ func FuzzVector(f *testing.F) {
 		if second, err := again.JSON(); err != nil || string(second) != string(text) {
 			t.Errorf("another file the second time: %v", err)
 		}
-		truths, err := ReadReferences(path, v.Features, targets)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, truth := range truths {
-			if truth.Params.Sigma != nil {
-				whole(t, truth.Params)
-			}
-			if _, err := Compare(truth.Params, truth.Params, truth.Leaves...); err != nil {
-				t.Error(err)
-			}
-		}
 	})
 }
 
 // TestSmallFiles: what fuzzing begins with is read, so that it gets behind the first check.
 func TestSmallFiles(t *testing.T) {
 	for text, read := range map[string]func(string) error{
-		smallTreeTruth:     func(path string) error { _, err := ReadTruth(path); return err },
-		smallTree:          func(path string) error { _, err := Read(path); return err },
-		smallVector:        func(path string) error { _, err := ReadVector(path); return err },
-		sharedVector:       func(path string) error { _, err := ReadVector(path); return err },
-		smallNetwork(2, 2): func(path string) error { _, err := ReadNetwork(path); return err },
+		smallTree:    func(path string) error { _, err := Read(path); return err },
+		smallVector:  func(path string) error { _, err := ReadVector(path); return err },
+		sharedVector: func(path string) error { _, err := ReadVector(path); return err },
 	} {
 		path := filepath.Join(t.TempDir(), "small.json")
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {

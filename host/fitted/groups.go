@@ -5,6 +5,8 @@ import (
 	"maps"
 	"math"
 	"slices"
+
+	"github.com/gatedlearning/moe/host/fitted/check"
 )
 
 // Groups are those of the rows of a fit, all rows of each of which have one expert.
@@ -24,7 +26,7 @@ func (g *Groups) validate(k int) error {
 	}
 	for _, id := range slices.Sorted(maps.Keys(g.Posteriors)) {
 		post := g.Posteriors[id]
-		if err := checkVector("groups.posteriors."+id, post, k); err != nil {
+		if err := check.Vector("groups.posteriors."+id, post, k); err != nil {
 			return err
 		}
 		sum := 0.0

@@ -1,8 +1,10 @@
 package fitted
 
 import (
+	"cmp"
 	"fmt"
 
+	"github.com/gatedlearning/moe/host/fitted/check"
 	"github.com/gatedlearning/moe/host/model"
 )
 
@@ -33,8 +35,8 @@ func (o *OutputScale) validate(name string, k int) error {
 	if name == "output_scale" && len(o.Scale) != len(o.Offset) {
 		return fmt.Errorf("%s.scale has %d values, want %d, as offset", name, len(o.Scale), len(o.Offset))
 	}
-	return firstError(
-		checkVector(name+".offset", o.Offset, len(o.Offset)),
-		checkOptional(name+".scale", o.Scale, len(o.Offset)),
+	return cmp.Or(
+		check.Vector(name+".offset", o.Offset, len(o.Offset)),
+		check.Optional(name+".scale", o.Scale, len(o.Offset)),
 	)
 }

@@ -1,9 +1,11 @@
 package fitted
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
+	"github.com/gatedlearning/moe/host/fitted/check"
 	"github.com/gatedlearning/moe/host/model"
 )
 
@@ -129,15 +131,15 @@ func (s *Penalised) validate(m *Model) error {
 		return fmt.Errorf("penalised.lambda = %v and penalised.expert_lambda = %v, want one above 0 and none below it",
 			s.Lambda, s.ExpertLambda)
 	}
-	if err := firstError(
-		checkVector("penalised.lambda", []float64{s.Lambda, s.ExpertLambda, s.LogLikelihood}, 3),
-		checkMatrix("penalised.regressors", s.Regressors, m.K, m.D),
-		checkMatrix("penalised.gating", s.Gating, model.Gates(m.Classes()), m.D),
-		checkOptional("penalised.regressor_intercepts", s.RegressorIntercepts, m.K),
-		checkOptional("penalised.gating_intercepts", s.GatingIntercepts, model.Gates(m.Classes())),
+	if err := cmp.Or(
+		check.Vector("penalised.lambda", []float64{s.Lambda, s.ExpertLambda, s.LogLikelihood}, 3),
+		check.Matrix("penalised.regressors", s.Regressors, m.K, m.D),
+		check.Matrix("penalised.gating", s.Gating, model.Gates(m.Classes()), m.D),
+		check.Optional("penalised.regressor_intercepts", s.RegressorIntercepts, m.K),
+		check.Optional("penalised.gating_intercepts", s.GatingIntercepts, model.Gates(m.Classes())),
 		s.OutputScale.validate("penalised.output_scale", m.K),
-		checkFamily(m.Family, s.Sigma, s.Own, m.K),
-		checkVector("penalised.proportions", s.Proportions, m.K),
+		CheckFamily(m.Family, s.Sigma, s.Own, m.K),
+		check.Vector("penalised.proportions", s.Proportions, m.K),
 		s.Covariance.validate(),
 	); err != nil {
 		return err
@@ -151,7 +153,7 @@ func (s *Penalised) validate(m *Model) error {
 		if at.Slopes == nil {
 			continue
 		}
-		if err := checkMatrix("penalised.expert_path.slopes", at.Slopes, m.K, m.D); err != nil {
+		if err := check.Matrix("penalised.expert_path.slopes", at.Slopes, m.K, m.D); err != nil {
 			return err
 		}
 	}

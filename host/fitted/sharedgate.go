@@ -1,12 +1,15 @@
 package fitted
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
 
 	"gonum.org/v1/gonum/mat"
 
+	"github.com/gatedlearning/moe/host/fitted/check"
+	"github.com/gatedlearning/moe/host/fitted/stated"
 	"github.com/gatedlearning/moe/host/model"
 )
 
@@ -35,7 +38,7 @@ type SharedGate struct {
 }
 
 // NewSharedGate returns the model of parameters with one gate, without what a fit adds.
-func NewSharedGate(p *model.VectorParams, features, targets []string, leaves []Activation) *Vector {
+func NewSharedGate(p *model.VectorParams, features, targets []string, leaves []stated.Activation) *Vector {
 	v := &Vector{
 		Format: FormatV2, Hierarchy: p.Gate().Hierarchy().String(), Leaves: leaves, D: p.D, K: p.K, Features: features,
 		SharedGate: &SharedGate{Noise: Diagonal},
@@ -136,7 +139,7 @@ func (s *SharedGate) validate(v *Vector) error {
 	}
 	for i, rho := range s.Correlations {
 		name := fmt.Sprintf("shared_gate.correlations[%d]", i)
-		if err := checkMatrix(name, rho, m, m); err != nil {
+		if err := check.Matrix(name, rho, m, m); err != nil {
 			return err
 		}
 		for c := range m {
@@ -148,7 +151,7 @@ func (s *SharedGate) validate(v *Vector) error {
 		}
 	}
 	for i, se := range s.CorrelationErrors {
-		if err := checkMatrix(fmt.Sprintf("shared_gate.correlation_standard_errors[%d]", i), se, m, m); err != nil {
+		if err := check.Matrix(fmt.Sprintf("shared_gate.correlation_standard_errors[%d]", i), se, m, m); err != nil {
 			return err
 		}
 	}
@@ -160,5 +163,5 @@ func (s *SharedGate) validate(v *Vector) error {
 			return fmt.Errorf("shared_gate.%w", err)
 		}
 	}
-	return firstError(checkOptional("shared_gate.proportions", s.Proportions, v.K), s.Covariance.validate())
+	return cmp.Or(check.Optional("shared_gate.proportions", s.Proportions, v.K), s.Covariance.validate())
 }

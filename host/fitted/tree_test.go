@@ -1,20 +1,20 @@
 package fitted
 
 import (
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/gatedlearning/moe/host/fitted/stated"
 	"github.com/gatedlearning/moe/host/model"
 )
 
 func tree() *Model {
 	m := &Model{
-		Format: FormatV2, Activation: Activation{Name: Mixed, Params: map[string]float64{}},
-		Leaves:   []Activation{{Name: "identity", Params: map[string]float64{}}, {Name: "tanh", Params: map[string]float64{}}, {Name: "tanh", Params: map[string]float64{}}},
+		Format: FormatV2, Activation: stated.Activation{Name: stated.Mixed, Params: map[string]float64{}},
+		Leaves:   []stated.Activation{{Name: "identity", Params: map[string]float64{}}, {Name: "tanh", Params: map[string]float64{}}, {Name: "tanh", Params: map[string]float64{}}},
 		Features: []string{"x"}, Target: "y", Proportions: []float64{0.5, 0.25, 0.25}, Fit: Fit{N: 1},
 	}
 	p := model.NewParams(3, 1)
@@ -51,52 +51,5 @@ func TestTreeFile(t *testing.T) {
 		if err := m.Validate(); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}
-	}
-}
-
-// TestTreeTruth: truth files of trees say so in their format, and those of flat mixtures
-// have none, as ever.
-func TestTreeTruth(t *testing.T) {
-	m := tree()
-	truth := NewTruth(Activation{}, m.Params(), m.Leaves...)
-	path := filepath.Join(t.TempDir(), "t.json")
-	if err := truth.Write(t.Context(), path); err != nil {
-		t.Fatal(err)
-	}
-	back, err := ReadReference(path, []string{"x"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(m.Params(), back.Params); diff != "" || !back.Same(m.Activation, m.Leaves) {
-		t.Errorf("%v, %s", back.Leaves, diff)
-	}
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	flat := strings.Replace(string(text), `"format": "moe-truth/v2",`, "", 1)
-	if err := os.WriteFile(path, []byte(flat), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := ReadReference(path, []string{"x"}); err == nil || !strings.Contains(err.Error(), `want "moe-truth/v2"`) {
-		t.Errorf("a tree in a truth file without a format: error %v", err)
-	}
-	p := m.Params()
-	p.Tree = model.Hierarchy{}
-	if f := NewTruth(Activation{Name: "tanh"}, p).Format; f != "" {
-		t.Errorf("the format of a flat truth is %q", f)
-	}
-}
-
-// TestCompareTrees: trees of different shapes do not compare.
-func TestCompareTrees(t *testing.T) {
-	m := tree()
-	p := m.Params()
-	p.Tree = model.Hierarchy{}
-	if _, err := Compare(m.Params(), p); err == nil || err.Error() != "the model is the tree 2x(1,2), the truth 3" {
-		t.Errorf("error %v", err)
-	}
-	if r, err := Compare(m.Params(), m.Params(), m.Leaves...); err != nil || r.EReg != 0 || r.EGating != 0 {
-		t.Errorf("%+v, error %v", r, err)
 	}
 }

@@ -1,11 +1,13 @@
 package fitted
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
 
+	"github.com/gatedlearning/moe/host/fitted/check"
 	"github.com/gatedlearning/moe/host/model"
 )
 
@@ -121,17 +123,6 @@ func (s *StandardErrors) Without(experts, gates, shared []int) {
 		all(s.Gating[i], nil)
 		blank(s.GatingIntercepts, i)
 	}
-}
-
-// withoutGate says whether row i of the gate has no standard error of column j, D being the intercept.
-func (s *StandardErrors) withoutGate(i, j int) bool {
-	switch {
-	case s == nil || i >= len(s.Gating):
-		return false
-	case j < len(s.Gating[i]):
-		return math.IsNaN(s.Gating[i][j])
-	}
-	return i < len(s.GatingIntercepts) && math.IsNaN(s.GatingIntercepts[i])
 }
 
 // gaps are numbers of which some are not there: NaN, null in JSON.
@@ -253,14 +244,14 @@ func (s *StandardErrors) validate(m *Model) error {
 		}
 		return out
 	}
-	if err := firstError(
-		checkMatrix("standard_errors.regressors", rows(s.Regressors), m.K, m.D),
-		checkMatrix("standard_errors.gating", rows(s.Gating), model.Gates(m.Classes()), m.D),
-		checkOptional("standard_errors.regressor_intercepts", withoutNaN(s.RegressorIntercepts), m.K),
-		checkOptional("standard_errors.gating_intercepts", withoutNaN(s.GatingIntercepts), model.Gates(m.Classes())),
-		checkOptional("standard_errors.sigma", withoutNaN(s.Sigma), len(m.Sigma)),
+	if err := cmp.Or(
+		check.Matrix("standard_errors.regressors", rows(s.Regressors), m.K, m.D),
+		check.Matrix("standard_errors.gating", rows(s.Gating), model.Gates(m.Classes()), m.D),
+		check.Optional("standard_errors.regressor_intercepts", withoutNaN(s.RegressorIntercepts), m.K),
+		check.Optional("standard_errors.gating_intercepts", withoutNaN(s.GatingIntercepts), model.Gates(m.Classes())),
+		check.Optional("standard_errors.sigma", withoutNaN(s.Sigma), len(m.Sigma)),
 		s.Clusters.validate(),
-		checkOptional("standard_errors.sigma_corrected", s.SigmaCorrected, len(m.Sigma)),
+		check.Optional("standard_errors.sigma_corrected", s.SigmaCorrected, len(m.Sigma)),
 	); err != nil {
 		return err
 	}
@@ -268,12 +259,12 @@ func (s *StandardErrors) validate(m *Model) error {
 		return fmt.Errorf("standard_errors.own has %d parameters, the model has %d", len(s.Own), len(m.Own))
 	}
 	for name, values := range s.Own {
-		if err := checkVector("standard_errors.own."+name, withoutNaN(values), len(m.Own[name])); err != nil {
+		if err := check.Vector("standard_errors.own."+name, withoutNaN(values), len(m.Own[name])); err != nil {
 			return err
 		}
 	}
 	if s.SigmaInterval != nil {
-		if err := checkMatrix("standard_errors.sigma_interval", rows(s.SigmaInterval), len(m.Sigma), 2); err != nil {
+		if err := check.Matrix("standard_errors.sigma_interval", rows(s.SigmaInterval), len(m.Sigma), 2); err != nil {
 			return err
 		}
 	}
@@ -295,5 +286,5 @@ func (c *Covariance) validate() error {
 	if c == nil {
 		return nil
 	}
-	return checkMatrix("covariance.matrix", c.Matrix, len(c.Parameters), len(c.Parameters))
+	return check.Matrix("covariance.matrix", c.Matrix, len(c.Parameters), len(c.Parameters))
 }

@@ -1,11 +1,15 @@
 package fitted
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
 
 	"github.com/gatedlearning/moe/host/dataset"
+	"github.com/gatedlearning/moe/host/fitted/check"
+	"github.com/gatedlearning/moe/host/fitted/jsonfile"
+	"github.com/gatedlearning/moe/host/fitted/stated"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/native"
 	"github.com/gatedlearning/moe/host/terms"
@@ -19,14 +23,14 @@ const FormatV2 = "moe-model/v2"
 // Vector is a model of several targets that share their features: a tree of experts
 // for each (002 Eq. 4). Its JSON is a file of [FormatV2].
 type Vector struct {
-	Format    string        `json:"format"`
-	Hierarchy string        `json:"hierarchy"` // of every output, as model.ParseHierarchy reads it
-	Leaves    []Activation  `json:"leaves"`    // of the K experts of an output
-	D         int           `json:"d"`
-	K         int           `json:"k"`
-	Features  []string      `json:"features"`
-	Design    *terms.Design `json:"design,omitempty"` // as of [Model]
-	Outputs   []Output      `json:"outputs"`
+	Format    string              `json:"format"`
+	Hierarchy string              `json:"hierarchy"` // of every output, as model.ParseHierarchy reads it
+	Leaves    []stated.Activation `json:"leaves"`    // of the K experts of an output
+	D         int                 `json:"d"`
+	K         int                 `json:"k"`
+	Features  []string            `json:"features"`
+	Design    *terms.Design       `json:"design,omitempty"` // as of [Model]
+	Outputs   []Output            `json:"outputs"`
 
 	// SharedGate is what the outputs have together where one gate is that of all; nil where
 	// every output is a mixture of its own.
@@ -69,7 +73,7 @@ func NewVector(fits []*Model) *Vector {
 		D: first.D, K: first.K, Features: first.Features, Design: first.Design, Approximation: first.Approximation,
 	}
 	if v.Leaves == nil {
-		v.Leaves = slices.Repeat([]Activation{first.Activation}, v.K)
+		v.Leaves = slices.Repeat([]stated.Activation{first.Activation}, v.K)
 	}
 	for _, m := range fits {
 		v.Outputs = append(v.Outputs, Output{
@@ -99,8 +103,8 @@ func (v *Vector) Model(j int) *Model {
 	if shape := shapeOf(v.Hierarchy); shape.Depth() > 1 {
 		m.Hierarchy = v.Hierarchy
 	}
-	if slices.ContainsFunc(v.Leaves, func(a Activation) bool { return !a.Same(v.Leaves[0]) }) {
-		m.Activation, m.Leaves = Activation{Name: Mixed, Params: map[string]float64{}}, v.Leaves
+	if slices.ContainsFunc(v.Leaves, func(a stated.Activation) bool { return !a.Same(v.Leaves[0]) }) {
+		m.Activation, m.Leaves = stated.Activation{Name: stated.Mixed, Params: map[string]float64{}}, v.Leaves
 	}
 	if o.Fit != nil {
 		m.Fit = *o.Fit
@@ -183,7 +187,7 @@ func (v *Vector) Validate() error {
 		if name == "" || seen[name] {
 			return fmt.Errorf("feature %q is empty or named twice", name)
 		}
-		if err := checkName(name); err != nil {
+		if err := check.Name(name); err != nil {
 			return err
 		}
 		seen[name] = true
@@ -193,7 +197,7 @@ func (v *Vector) Validate() error {
 		if o.Target == "" || seen[o.Target] {
 			return fmt.Errorf("outputs[%d].target = %q is empty or named twice", j, o.Target)
 		}
-		if err := checkName(o.Target); err != nil {
+		if err := check.Name(o.Target); err != nil {
 			return err
 		}
 		seen[o.Target] = true
@@ -214,11 +218,11 @@ func (v *Vector) Validate() error {
 }
 
 func (v *Vector) validateOutput(o *Output) error {
-	if err := firstError(
-		checkMatrix("regressors", o.Regressors, v.K, v.D),
-		checkMatrix("gating", o.Gating, model.Gates(v.K), v.D),
-		checkOptional("regressor_intercepts", o.RegressorIntercepts, v.K),
-		checkOptional("gating_intercepts", o.GatingIntercepts, model.Gates(v.K)),
+	if err := cmp.Or(
+		check.Matrix("regressors", o.Regressors, v.K, v.D),
+		check.Matrix("gating", o.Gating, model.Gates(v.K), v.D),
+		check.Optional("regressor_intercepts", o.RegressorIntercepts, v.K),
+		check.Optional("gating_intercepts", o.GatingIntercepts, model.Gates(v.K)),
 	); err != nil {
 		return err
 	}
@@ -242,14 +246,14 @@ func (v *Vector) JSON() ([]byte, error) {
 	if err := v.Validate(); err != nil {
 		return nil, fmt.Errorf("a model that cannot be written: %w", err)
 	}
-	return indent(v)
+	return jsonfile.Indent(v)
 }
 
 // ReadVector reads and validates a file of a [Vector]. Faults are as of [Read].
 func ReadVector(path string) (*Vector, error) {
 	v := new(Vector)
 	var err error
-	if v.Unknown, err = readSized(path, v, func() (k, d int) { return v.K, v.D }); err != nil {
+	if v.Unknown, err = jsonfile.ReadSized(path, v, func() (k, d int) { return v.K, v.D }); err != nil {
 		return nil, err
 	}
 	if err := v.Validate(); err != nil {

@@ -6,13 +6,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gatedlearning/moe/host/fitted/stated"
 	"github.com/gatedlearning/moe/host/model"
 )
 
 func vector() *Vector {
 	return &Vector{
 		Format: FormatV2, Hierarchy: "2x(1,2)", K: 3, D: 1, Features: []string{"x"},
-		Leaves:  []Activation{{Name: "identity"}, {Name: "tanh"}, {Name: "tanh"}},
+		Leaves:  []stated.Activation{{Name: "identity"}, {Name: "tanh"}, {Name: "tanh"}},
 		Outputs: []Output{NewOutput("y", model.NewParams(3, 1)), NewOutput("z", model.NewParams(3, 1))},
 	}
 }

@@ -9,13 +9,14 @@ import (
 
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/fitted/stated"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/native"
 	"github.com/gatedlearning/moe/sdk"
 )
 
 // Resolver finds the activation that a model names, such as by catalog.Open.
-type Resolver func(ctx context.Context, named fitted.Activation) (model.Activation, error)
+type Resolver func(ctx context.Context, named stated.Activation) (model.Activation, error)
 
 // BeyondError says that an argument lies outside the approximation of g in a
 // model's file, and that the activation itself could not be asked.
@@ -54,10 +55,10 @@ func (e *BeyondError) Unwrap() error { return e.Err }
 // values in the file is a *dataset.Error. The result is safe for concurrent use where
 // what resolve returns is.
 func ActivationOf(ctx context.Context, m *fitted.Model, file string, resolve Resolver) (model.Activation, error) {
-	verified := func(ctx context.Context, named fitted.Activation) (model.Activation, error) {
+	verified := func(ctx context.Context, named stated.Activation) (model.Activation, error) {
 		open := resolve
 		if named.Table != nil {
-			open = func(context.Context, fitted.Activation) (model.Activation, error) { return named.Table.Open() }
+			open = func(context.Context, stated.Activation) (model.Activation, error) { return named.Table.Open() }
 		}
 		act, err := open(ctx, named)
 		if err != nil {
@@ -79,9 +80,9 @@ func ActivationOf(ctx context.Context, m *fitted.Model, file string, resolve Res
 }
 
 // leavesOf returns the activations of the experts, each resolved once.
-func leavesOf(ctx context.Context, leaves []fitted.Activation, resolve Resolver) (model.PerExpert, error) {
+func leavesOf(ctx context.Context, leaves []stated.Activation, resolve Resolver) (model.PerExpert, error) {
 	out := make(model.PerExpert, len(leaves))
-	for i, kind := range fitted.Kinds(leaves) {
+	for i, kind := range stated.Kinds(leaves) {
 		if out[i] = out[kind]; kind < i {
 			continue
 		}
@@ -148,7 +149,7 @@ func (b *beyond) open(ctx context.Context, z []float64) (model.Activation, error
 }
 
 // sameName refuses an activation that says that it is another than the model's.
-func sameName(act model.Activation, named fitted.Activation) error {
+func sameName(act model.Activation, named stated.Activation) error {
 	is, ok := act.(interface{ Info() sdk.Info })
 	if !ok {
 		return nil

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/fitted/stated"
 	"github.com/gatedlearning/moe/host/model"
 )
 
@@ -89,7 +90,7 @@ func with(ctx context.Context, m *fitted.Model, file string, act model.Activatio
 	missing := &dataset.Error{File: file,
 		Msg: fmt.Sprintf("the model was fitted with %s, which is not in its file and was not given",
 			describe(m.Activation.Name, m.Activation.Params))}
-	resolve := func(context.Context, fitted.Activation) (model.Activation, error) {
+	resolve := func(context.Context, stated.Activation) (model.Activation, error) {
 		if act == nil {
 			return nil, missing
 		}

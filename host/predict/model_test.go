@@ -14,6 +14,7 @@ import (
 
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/fitted/stated"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/native"
 	"github.com/gatedlearning/moe/sdk"
@@ -27,7 +28,7 @@ func tanhNamed(name string) sdk.Activation {
 // fittedModel is a model file's content over the parameters of randomModel.
 func fittedModel(p *model.Params) *fitted.Model {
 	m := &fitted.Model{
-		Format: fitted.Format, Activation: fitted.Activation{Name: "tanh"},
+		Format: fitted.Format, Activation: stated.Activation{Name: "tanh"},
 		Features: []string{"a", "b"}, Target: "y", Proportions: []float64{0.2, 0.3, 0.5}, Fit: fitted.Fit{N: 1},
 	}
 	m.SetParams(p)
@@ -177,7 +178,7 @@ func TestOpen(t *testing.T) {
 	}
 	same(Open(t.Context(), path, tanhNamed("tanh")))
 	same(Open(t.Context(), path, tanh{})) // one that does not say what it is
-	same(OpenWith(t.Context(), path, func(_ context.Context, named fitted.Activation) (model.Activation, error) {
+	same(OpenWith(t.Context(), path, func(_ context.Context, named stated.Activation) (model.Activation, error) {
 		return tanhNamed(named.Name), nil
 	}))
 	for want, fn := range map[string]func() (*Model, error){
@@ -190,7 +191,7 @@ func TestOpen(t *testing.T) {
 		}
 	}
 	missing := errors.New("not here")
-	if _, err := OpenWith(t.Context(), path, func(context.Context, fitted.Activation) (model.Activation, error) { return nil, missing }); err != missing {
+	if _, err := OpenWith(t.Context(), path, func(context.Context, stated.Activation) (model.Activation, error) { return nil, missing }); err != missing {
 		t.Errorf("error %v of a resolver", err)
 	}
 }
@@ -220,7 +221,7 @@ func TestOpenApproximated(t *testing.T) {
 	}
 	asked := 0
 	open := func(g func(float64) float64) *Model {
-		m, err := OpenWith(t.Context(), path, func(context.Context, fitted.Activation) (model.Activation, error) {
+		m, err := OpenWith(t.Context(), path, func(context.Context, stated.Activation) (model.Activation, error) {
 			asked++
 			return sdk.Func{Name: "tanh", G: g, DG: g}, nil
 		})

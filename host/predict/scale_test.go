@@ -9,6 +9,7 @@ import (
 
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/fitted/stated"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/scaling"
 )
@@ -18,7 +19,7 @@ func scaleModel(s scaling.Scale) *fitted.Model {
 	p := model.NewParams(2, 1)
 	p.RegressorIntercepts, p.GatingIntercepts, p.Sigma = []float64{2, 3.5}, []float64{0.2}, []float64{0.3, 0.5}
 	p.Gate(0)[0] = 1
-	m := &fitted.Model{Format: fitted.FormatV4, TargetScale: s, Activation: fitted.Activation{Name: "identity"}, Target: "y", Features: []string{"x1"}}
+	m := &fitted.Model{Format: fitted.FormatV4, TargetScale: s, Activation: stated.Activation{Name: "identity"}, Target: "y", Features: []string{"x1"}}
 	m.SetParams(p)
 	return m
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/fitted/stated"
 	"github.com/gatedlearning/moe/host/model"
 )
 
@@ -28,7 +29,7 @@ func uncertain(rng *rand.Rand, size float64) *fitted.Model {
 	}
 	p.Sigma[0] = 0.3
 	p.SetOutput(true, 0.2, 1.4)
-	m := &fitted.Model{Activation: fitted.Activation{Name: "tanh"}, Features: []string{"a", "b:c"}, Target: "y"}
+	m := &fitted.Model{Activation: stated.Activation{Name: "tanh"}, Features: []string{"a", "b:c"}, Target: "y"}
 	m.SetParams(p)
 	m.StandardErrors = &fitted.StandardErrors{SigmaCorrected: fitted.Sigma{0.33}}
 	return covaried(m, rng, size, "gate1:a", "expert2:b:c", "sigma", "expert1:a", "expert1:(intercept)", "offset1", "expert2:a", "scale2", "expert1:b:c", "offset2", "expert2:(intercept)", "scale1", "gate1:(intercept)")
@@ -43,7 +44,7 @@ func threeLevels(rng *rand.Rand, size float64) *fitted.Model {
 		}
 	}
 	p.Sigma = []float64{0.3, 0.5, 0.4}
-	m := &fitted.Model{Activation: fitted.Activation{Name: "tanh"}, Features: []string{"a", "b:c"}, Target: "y"}
+	m := &fitted.Model{Activation: stated.Activation{Name: "tanh"}, Features: []string{"a", "b:c"}, Target: "y"}
 	m.SetParams(p)
 	m.StandardErrors = &fitted.StandardErrors{SigmaCorrected: fitted.Sigma{0.32, 0.51, 0.45}}
 	return covaried(m, rng, size, "sigma2", "gate2:a", "expert3:a", "gate1:b:c", "expert1:a", "expert1:b:c", "sigma1", "gate1:a", "expert2:a", "gate2:b:c", "expert2:b:c", "sigma3", "expert3:b:c")

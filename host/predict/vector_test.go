@@ -12,6 +12,7 @@ import (
 
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/fitted/stated"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/predict"
 	"github.com/gatedlearning/moe/plugins/identity"
@@ -23,7 +24,7 @@ import (
 func TestOutputs(t *testing.T) {
 	v := &fitted.Vector{
 		Format: fitted.FormatV2, Hierarchy: "2x(1,2)", K: 3, D: 2, Features: []string{"a", "b"},
-		Leaves: []fitted.Activation{{Name: "identity"}, {Name: "tanh"}, {Name: "tanh"}},
+		Leaves: []stated.Activation{{Name: "identity"}, {Name: "tanh"}, {Name: "tanh"}},
 	}
 	for j, name := range []string{"u", "v"} {
 		p := model.NewParams(3, 2)
@@ -100,7 +101,7 @@ func TestJointOutputs(t *testing.T) {
 	p.Noise = []model.VectorNoise{noise}
 	copy(p.Regressors, []float64{1, -0.5, 0.3, 2, -1, 0.7, 0.2, -0.4})
 	copy(p.Gating, []float64{0.8, -1.1})
-	v := fitted.NewSharedGate(p, []string{"a", "b"}, []string{"u", "v"}, []fitted.Activation{{Name: "identity"}, {Name: "identity"}})
+	v := fitted.NewSharedGate(p, []string{"a", "b"}, []string{"u", "v"}, []stated.Activation{{Name: "identity"}, {Name: "identity"}})
 	id, err := identity.Family.Activation(nil)
 	if err != nil {
 		t.Fatal(err)

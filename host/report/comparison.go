@@ -7,17 +7,18 @@ import (
 	"slices"
 
 	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/fitted/compare"
 	"github.com/gatedlearning/moe/host/report/numeral"
 	"github.com/gatedlearning/moe/internal/shown"
 )
 
 // Comparison writes two fits of the same rows beside each other: what they come to, the test of the smaller where there
 // is one, and a table of every pair of experts.
-func Comparison(w io.Writer, c *fitted.Comparison, a, b *fitted.Model) error {
+func Comparison(w io.Writer, c *compare.Comparison, a, b *fitted.Model) error {
 	out := bufio.NewWriter(w)
 	fmt.Fprintf(out, "Two fits of the same %s, target %s.\n", numeral.Plural(c.Rows, "row"), shown.Name(a.Target))
 	table := [][]string{{"Model", "experts", "log-likelihood", "parameters", "BIC", "AIC"}}
-	for _, m := range []fitted.Compared{c.A, c.B} {
+	for _, m := range []compare.Compared{c.A, c.B} {
 		table = append(table, []string{shown.Name(m.Model), m.Experts, numeral.Likelihood(m.LogLikelihood),
 			fmt.Sprint(m.Parameters), numeral.Likelihood(m.BIC), numeral.Likelihood(m.AIC)})
 	}
@@ -49,7 +50,7 @@ func Comparison(w io.Writer, c *fitted.Comparison, a, b *fitted.Model) error {
 			ref[1], shown.Name(c.B.Model))
 	}
 	for at, pair := range c.Matched {
-		var gates fitted.ComparedGates
+		var gates compare.ComparedGates
 		if c.Gates != nil && pair != *c.GateReference {
 			gates = c.Gates[at]
 		}
@@ -59,7 +60,7 @@ func Comparison(w io.Writer, c *fitted.Comparison, a, b *fitted.Model) error {
 }
 
 // besideEachOther is the table of an expert of a and one of b, either −1 for none.
-func besideEachOther(c *fitted.Comparison, a, b *fitted.Model, i, l int, gates fitted.ComparedGates) [][]string {
+func besideEachOther(c *compare.Comparison, a, b *fitted.Model, i, l int, gates compare.ComparedGates) [][]string {
 	title := func(name string, i int) string {
 		if i < 0 {
 			return ""
@@ -111,7 +112,7 @@ func besideEachOther(c *fitted.Comparison, a, b *fitted.Model, i, l int, gates f
 }
 
 // gateOf is the coefficient of a feature in a gate with its standard error, "" for none.
-func gateOf(g *fitted.ComparedGate, name string) (value, se string) {
+func gateOf(g *compare.ComparedGate, name string) (value, se string) {
 	if g == nil {
 		return "", ""
 	}
@@ -125,7 +126,7 @@ func gateOf(g *fitted.ComparedGate, name string) (value, se string) {
 	return numeral.Fixed(v), ""
 }
 
-func gateInterceptOf(g *fitted.ComparedGate) (value, se string) {
+func gateInterceptOf(g *compare.ComparedGate) (value, se string) {
 	switch {
 	case g == nil || g.Intercept == nil:
 		return "", ""

@@ -6,13 +6,14 @@ import (
 	"testing"
 
 	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/fitted/stated"
 )
 
 // TestOwnParameters: the own parameters of a density stand beside sigma, with their errors: shared ones in the first line and that of the
 // errors, those of each expert in the table.
 func TestOwnParameters(t *testing.T) {
 	shared := &fitted.Model{
-		Activation: fitted.Activation{Name: "identity"}, D: 1, K: 2, Features: []string{"x1"}, Target: "y",
+		Activation: stated.Activation{Name: "identity"}, D: 1, K: 2, Features: []string{"x1"}, Target: "y",
 		Regressors: [][]float64{{1}, {-2}}, Gating: [][]float64{{0.5}}, Family: "student-t", Sigma: fitted.Sigma{0.25}, Own: fitted.Own{"dof": {4.5}},
 		Proportions: []float64{0.25, 0.75}, Fit: fitted.Fit{Method: "auto", N: 1234, Converged: true},
 		StandardErrors: &fitted.StandardErrors{

@@ -6,14 +6,14 @@ import (
 	"io"
 	"strings"
 
-	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/network/networkfile"
 	"github.com/gatedlearning/moe/host/report/numeral"
 	"github.com/gatedlearning/moe/internal/shown"
 )
 
 // Network writes a fitted network for a terminal: the answer in a line, the
 // verdicts, a column for every unit, the starts, and the notes.
-func Network(w io.Writer, n *fitted.Network) error {
+func Network(w io.Writer, n *networkfile.Network) error {
 	out := bufio.NewWriter(w)
 	f := n.Fit
 	fmt.Fprintln(out, NetworkAnswer(n))
@@ -42,7 +42,7 @@ func Network(w io.Writer, n *fitted.Network) error {
 }
 
 // NetworkAnswer is the fit in one line.
-func NetworkAnswer(n *fitted.Network) string {
+func NetworkAnswer(n *networkfile.Network) string {
 	f := n.Fit
 	answer := "Converged"
 	switch {
@@ -58,7 +58,7 @@ func NetworkAnswer(n *fitted.Network) string {
 }
 
 // NetworkTruth says how far the fit is from known weights; "" where there are none.
-func NetworkTruth(f *fitted.NetworkFit) string {
+func NetworkTruth(f *networkfile.NetworkFit) string {
 	if f.Truth == nil {
 		return ""
 	}
@@ -67,7 +67,7 @@ func NetworkTruth(f *fitted.NetworkFit) string {
 }
 
 // OfTensors says what the tensors were; "" where there were none.
-func OfTensors(n *fitted.Network) string {
+func OfTensors(n *networkfile.Network) string {
 	t := n.Fit.Tensors
 	if t == nil {
 		return ""
@@ -85,7 +85,7 @@ func OfTensors(n *fitted.Network) string {
 }
 
 // Units is a table with a column for every unit.
-func Units(n *fitted.Network) [][]string {
+func Units(n *networkfile.Network) [][]string {
 	head := []string{""}
 	v := []string{"v"}
 	for i := range n.K {
@@ -108,7 +108,7 @@ func Units(n *fitted.Network) [][]string {
 }
 
 // NetworkStarts shows where every start ended.
-func NetworkStarts(f *fitted.NetworkFit) [][]string {
+func NetworkStarts(f *networkfile.NetworkFit) [][]string {
 	out := [][]string{{"start", "loss", "after descent", "rate", "at the end", "status", "agrees"}}
 	for _, s := range f.Starts {
 		agrees := ""

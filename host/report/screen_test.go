@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/fitted/stated"
 )
 
 // crowded is a model of 10 features and 3 experts of which everything is to be said.
@@ -22,7 +23,7 @@ func crowded() *fitted.Model {
 		return out
 	}
 	m := &fitted.Model{
-		Activation: fitted.Activation{Name: "identity"}, D: d, K: k, Target: "y",
+		Activation: stated.Activation{Name: "identity"}, D: d, K: k, Target: "y",
 		Regressors: matrix(k), Gating: matrix(k - 1), RegressorIntercepts: []float64{1, 2, 3}, GatingIntercepts: []float64{1, 2},
 		Sigma: fitted.Sigma{1, 2, 3}, Proportions: []float64{0.5, 0.3, 0.2},
 		StandardErrors: &fitted.StandardErrors{Kind: "observed", Regressors: matrix(k), Gating: matrix(k - 1),

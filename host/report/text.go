@@ -14,6 +14,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/fitted/stated"
 	"github.com/gatedlearning/moe/host/report/numeral"
 	"github.com/gatedlearning/moe/internal/shown"
 )
@@ -175,7 +176,7 @@ func approximation(m *fitted.Model) string {
 
 // modules names the WebAssembly modules that the model's file has in it, a line each.
 func modules(m *fitted.Model) (lines []string) {
-	for _, a := range append([]fitted.Activation{m.Activation}, m.Leaves...) {
+	for _, a := range append([]stated.Activation{m.Activation}, m.Leaves...) {
 		if a.Module == nil {
 			continue
 		}

@@ -11,13 +11,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/fitted/stated"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
 func TestText(t *testing.T) {
 	plain := &fitted.Model{
-		Activation: fitted.Activation{Name: "leakyrelu", Params: map[string]float64{"slope": 0.1}},
+		Activation: stated.Activation{Name: "leakyrelu", Params: map[string]float64{"slope": 0.1}},
 		D:          3, K: 2, Features: []string{"x1", "income (€)", "line\nbreak"}, Target: "y",
 		Regressors:  [][]float64{{1, -0.00001, 0.25}, {-12.5, 1.5e7, 0}},
 		Gating:      [][]float64{{0.5, -1, 2}},

@@ -7,13 +7,14 @@ import (
 	"gonum.org/v1/gonum/floats"
 
 	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/fitted/stated"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/report/numeral"
 )
 
 // Activations names those of a mixture: act, or leaves where the experts have several, as
 // in "identity, relu".
-func Activations(act fitted.Activation, leaves []fitted.Activation) string {
+func Activations(act stated.Activation, leaves []stated.Activation) string {
 	if leaves == nil {
 		return act.String()
 	}

@@ -10,6 +10,8 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/fitted/known"
+	"github.com/gatedlearning/moe/host/fitted/stated"
 	"github.com/gatedlearning/moe/host/infer"
 	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/model"
@@ -42,7 +44,7 @@ func SharedGate(ctx context.Context, task *search.VectorTask, given model.Rows, 
 		return nil, err
 	}
 	if leaves == nil {
-		leaves = slices.Repeat([]fitted.Activation{activation}, p.Shape.K)
+		leaves = slices.Repeat([]stated.Activation{activation}, p.Shape.K)
 	}
 	v := fitted.NewSharedGate(params, p.Schema.Features, s.task.Targets(), leaves)
 	v.Design, v.Approximation = s.Design, p.G.Native
@@ -222,7 +224,7 @@ func compare(v *fitted.Vector, truths []*model.Params) error {
 			continue
 		}
 		m := v.Model(j)
-		r, err := fitted.Compare(m.Params(), truth, m.Leaves...)
+		r, err := known.Compare(m.Params(), truth, m.Leaves...)
 		if err != nil {
 			return &problem.RequestError{Msg: err.Error()}
 		}

@@ -11,6 +11,9 @@ import (
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/descent"
 	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/fitted/advice"
+	"github.com/gatedlearning/moe/host/fitted/known"
+	"github.com/gatedlearning/moe/host/fitted/stated"
 	"github.com/gatedlearning/moe/host/infer"
 	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/model"
@@ -125,7 +128,7 @@ func Model(ctx context.Context, p *problem.Problem, e *moment.Evidence, out *Out
 			return nil, err
 		}
 	}
-	m.Advise(out.Certificate)
+	advice.Add(m, out.Certificate)
 	adviseStarts(m.Fit.Certificate, out.Certificate, s.Starts)
 	maximum := out.Joint && !best.Degenerate
 	if err := warn.Add(ctx, m, p, l, best.Params.Relabel(order), maximum); err != nil {
@@ -135,7 +138,7 @@ func Model(ctx context.Context, p *problem.Problem, e *moment.Evidence, out *Out
 		beside(m, p, out)
 	}
 	if s.Truth != nil {
-		r, err := fitted.Compare(m.Params(), s.Truth, m.Leaves...)
+		r, err := known.Compare(m.Params(), s.Truth, m.Leaves...)
 		if err != nil {
 			return nil, &problem.RequestError{Msg: err.Error()}
 		}
@@ -228,21 +231,21 @@ func endNotes(p *problem.Problem, l *loss.Likelihood, q *model.Params) (notes []
 	return notes
 }
 
-// described is how files name the activation of all experts, [fitted.Mixed] where they
+// described is how files name the activation of all experts, [stated.Mixed] where they
 // have their own, and those.
-func described(ctx context.Context, p *problem.Problem) (act fitted.Activation, leaves []fitted.Activation, err error) {
+func described(ctx context.Context, p *problem.Problem) (act stated.Activation, leaves []stated.Activation, err error) {
 	if p.Leaves == nil {
-		act, err = fitted.Describe(ctx, p.Activation)
+		act, err = stated.Describe(ctx, p.Activation)
 		return act, nil, err
 	}
 	for _, g := range p.Leaves {
-		leaf, err := fitted.Describe(ctx, g)
+		leaf, err := stated.Describe(ctx, g)
 		if err != nil {
 			return act, nil, err
 		}
 		leaves = append(leaves, leaf)
 	}
-	return fitted.Activation{Name: fitted.Mixed, Params: map[string]float64{}}, leaves, nil
+	return stated.Activation{Name: stated.Mixed, Params: map[string]float64{}}, leaves, nil
 }
 
 // summary says how the parameters were found.

@@ -11,7 +11,8 @@ import (
 	"slices"
 
 	"github.com/gatedlearning/moe/host/dataset"
-	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/fitted/progress"
+	"github.com/gatedlearning/moe/host/fitted/stated"
 	"github.com/gatedlearning/moe/host/mixture"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/moment"
@@ -79,7 +80,7 @@ func mixed(v uint64) uint64 {
 
 // Span is what the sums of later rounds are made for.
 type Span struct {
-	Activation fitted.Activation `json:"activation"`
+	Activation stated.Activation `json:"activation"`
 	K          int               `json:"k"`
 	Sigma      float64           `json:"sigma,omitempty"`     // the noise level where it is known; 0: told by the sums
 	Family     string            `json:"family,omitempty"`    // the density of the target, "" is normal noise
@@ -359,7 +360,7 @@ func (m *Moments) Rounds() int {
 // span names the second round over the table of m.
 func (m *Moments) span(ctx context.Context, act sdk.Activation, r problem.Request,
 	transform moment.Transform) (*Span, error) {
-	named, err := fitted.Describe(ctx, act)
+	named, err := stated.Describe(ctx, act)
 	if err != nil {
 		return nil, err
 	}
@@ -400,7 +401,7 @@ func (m *Moments) Rows() (all, sampled int) {
 
 // Prints is what a model fitted to the sums keeps of the rows that they were made of; nil of
 // sums of an older version.
-func (m *Moments) Prints() *fitted.Prints { return m.prints.Kept(m.Table) }
+func (m *Moments) Prints() *progress.Prints { return m.prints.Kept(m.Table) }
 
 // Evidence returns the problem of fitting the table that whole sums are of, whose rows
 // are the subsample, and what the moments tell of all rows. Sums of the last round

@@ -7,7 +7,7 @@ import (
 	"math/bits"
 	"slices"
 
-	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/fitted/progress"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/shard/sealed"
 )
@@ -175,16 +175,16 @@ func LoadPrints(t Table, from, to int, data []byte) (*Prints, error) {
 }
 
 // Kept is what a model keeps of the digests of all rows; nil for nil.
-func (p *Prints) Kept(t Table) *fitted.Prints {
+func (p *Prints) Kept(t Table) *progress.Prints {
 	if p == nil || t.Print == 0 {
 		return nil
 	}
-	return &fitted.Prints{Rows: t.Rows, Whole: t.Print, Level: p.level, Blocks: p.bytes()}
+	return &progress.Prints{Rows: t.Rows, Whole: t.Print, Level: p.level, Blocks: p.bytes()}
 }
 
 // Recalled is what a model has kept of the rows of a table, nil where it has nothing. why
 // says in what its rows are others.
-func Recalled(kept *fitted.Prints, t Table) (p *Prints, why string) {
+func Recalled(kept *progress.Prints, t Table) (p *Prints, why string) {
 	switch {
 	case kept == nil:
 		return nil, ""

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/fitted/progress"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/internal/numeric"
 )
@@ -117,12 +117,12 @@ func TestRecalled(t *testing.T) {
 		t.Errorf("%+v, %q", got, why)
 	}
 	for name, c := range map[string]struct {
-		kept  *fitted.Prints
+		kept  *progress.Prints
 		table Table
 		why   string
 	}{
 		"nothing kept": {nil, table, ""}, "more rows": {kept, Table{Rows: 701, Print: 5}, "701 rows, not 700"}, "other values": {kept, Table{Rows: 700, Print: 6}, "other columns or other values"},
-		"an old table": {kept, Table{Rows: 700}, "known"}, "another level": {&fitted.Prints{Rows: 700, Whole: 5, Level: 1, Blocks: kept.Blocks}, table, ""}, "too few": {&fitted.Prints{Rows: 700, Whole: 5, Blocks: kept.Blocks[8:]}, table, ""},
+		"an old table": {kept, Table{Rows: 700}, "known"}, "another level": {&progress.Prints{Rows: 700, Whole: 5, Level: 1, Blocks: kept.Blocks}, table, ""}, "too few": {&progress.Prints{Rows: 700, Whole: 5, Blocks: kept.Blocks[8:]}, table, ""},
 	} {
 		got, why := Recalled(c.kept, c.table)
 		if c.why == "known" {

@@ -13,7 +13,7 @@ import (
 
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/experiment"
-	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/fitted/stated"
 )
 
 // columns are those of a table's CSV. The first eight say what was run.
@@ -68,7 +68,7 @@ func exact(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
 // what is the key's part of a row.
 func (g *Grid) what(s Setting) []string {
 	return []string{
-		fitted.ActivationOf(g.Activation.Info()).String(), string(g.Design), g.InputsName, strconv.Itoa(g.D),
+		stated.Of(g.Activation.Info()).String(), string(g.Design), g.InputsName, strconv.Itoa(g.D),
 		strconv.Itoa(s.K), strconv.Itoa(s.N), exact(s.Sigma), strconv.FormatUint(s.Seed, 10),
 	}
 }
@@ -226,7 +226,7 @@ func (t *Table) Outcome(g *Grid) *experiment.Outcome {
 		label = "noise σ"
 	}
 	o := &experiment.Outcome{Figure: &experiment.Figure{
-		Title: fmt.Sprintf("E_reg of %s experts, d = %d, design %s, %d seeds", fitted.ActivationOf(g.Activation.Info()),
+		Title: fmt.Sprintf("E_reg of %s experts, d = %d, design %s, %d seeds", stated.Of(g.Activation.Info()),
 			g.D, g.Design, g.Seeds),
 		X: experiment.Axis{Label: label, Log: true}, Y: experiment.Axis{Label: "E_reg", Log: true},
 	}}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/fitted/stated"
 	"github.com/gatedlearning/moe/host/report/diagnosis"
 	"github.com/gatedlearning/moe/host/report/page"
 )
@@ -44,7 +45,7 @@ func TestCalibration(t *testing.T) {
 		zero  bool
 	}{{"counts", 0.5, false}, {"counts with a zero expert", 0.5, true}, {"large counts", 4.5, false}, {"normal", 0, false}} {
 		m := &fitted.Model{
-			Activation: fitted.Activation{Name: "exp"}, D: 1, K: 2, Features: []string{"x"}, Target: "y", Family: "poisson",
+			Activation: stated.Activation{Name: "exp"}, D: 1, K: 2, Features: []string{"x"}, Target: "y", Family: "poisson",
 			Regressors: [][]float64{{0.4}, {-0.2}}, RegressorIntercepts: []float64{c.level, c.level + 1}, Gating: [][]float64{{0.7}},
 			Proportions: []float64{0.5, 0.5}, Fit: fitted.Fit{Method: "auto", N: n, Converged: true},
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/fitted/stated"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/report/diagnosis"
 	hostterms "github.com/gatedlearning/moe/host/terms"
@@ -64,7 +65,7 @@ func TestJoins(t *testing.T) {
 			p.GatingIntercepts[i] = -200 * float64(i*i-(k-1)*(k-1))
 		}
 	}
-	m := &fitted.Model{Activation: fitted.Activation{Name: "identity", Version: "1"}, D: 2, K: k, Features: []string{"x", "v"},
+	m := &fitted.Model{Activation: stated.Activation{Name: "identity", Version: "1"}, D: 2, K: k, Features: []string{"x", "v"},
 		Target: "y", Proportions: []float64{0.25, 0.25, 0.25, 0.25}, Design: &hostterms.Design{}}
 	m.SetParams(p)
 	m.Fit.N = n

@@ -6,8 +6,8 @@ import (
 	"gonum.org/v1/gonum/floats"
 
 	"github.com/gatedlearning/moe/host/dataset"
-	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/host/network/networkfile"
 	"github.com/gatedlearning/moe/internal/numeric"
 )
 
@@ -33,7 +33,7 @@ type NetworkPoint struct {
 }
 
 // OfNetwork reads the rows of src once through the network.
-func OfNetwork(ctx context.Context, f *fitted.Network, act model.Activation,
+func OfNetwork(ctx context.Context, f *networkfile.Network, act model.Activation,
 	src dataset.Source) (*Network, error) {
 	n := f.Model()
 	d := new(Network)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/fitted/stated"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/report/diagnosis"
 	"github.com/gatedlearning/moe/host/report/page"
@@ -34,8 +35,8 @@ func TestDiagnoseSharedGate(t *testing.T) {
 			y[c][r] = floats.Dot(p.Regressor(r%2, c), row) + 0.1*rng.NormFloat64()
 		}
 	}
-	leaf := fitted.Activation{Name: "identity"}
-	v := fitted.NewSharedGate(p, []string{"a", "b"}, []string{"u", "v"}, []fitted.Activation{leaf, leaf})
+	leaf := stated.Activation{Name: "identity"}
+	v := fitted.NewSharedGate(p, []string{"a", "b"}, []string{"u", "v"}, []stated.Activation{leaf, leaf})
 	v.SharedGate.Fit = &fitted.Fit{N: n, Method: "auto", Converged: true, Starts: []fitted.Start{{Kind: "random", Rows: n, LogLikelihood: -1, Agrees: true}}}
 	v.SharedGate.Proportions = []float64{0.5, 0.5}
 	act, err := identity.Family.Activation(nil)

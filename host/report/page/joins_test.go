@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/fitted/stated"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/report/diagnosis"
 	hostterms "github.com/gatedlearning/moe/host/terms"
@@ -19,7 +20,7 @@ func TestJoinSection(t *testing.T) {
 	for i := range k - 1 {
 		p.Gating[2*i+1], p.GatingIntercepts[i] = float64(i-k), 1
 	}
-	m := &fitted.Model{Activation: fitted.Activation{Name: "identity", Version: "1"}, D: 2, K: k, Features: []string{"x", "v"},
+	m := &fitted.Model{Activation: stated.Activation{Name: "identity", Version: "1"}, D: 2, K: k, Features: []string{"x", "v"},
 		Target: "y", Proportions: []float64{0.25, 0.25, 0.25, 0.25}, Design: &hostterms.Design{}}
 	m.SetParams(p)
 	m.Fit.N = n

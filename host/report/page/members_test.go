@@ -17,6 +17,7 @@ import (
 	"github.com/gatedlearning/moe/host"
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/fitted/stated"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/report/diagnosis"
 	"github.com/gatedlearning/moe/host/report/page"
@@ -338,7 +339,7 @@ func manyColumns(n, d int) (dataset.Source, []string) {
 func drawnPage(t *testing.T, src dataset.Source, names []string, k int) (*diagnosis.Diagnosis, string) {
 	t.Helper()
 	m := &fitted.Model{
-		Activation: fitted.Activation{Name: "identity"}, D: len(names), K: k, Features: names, Target: "y", Sigma: fitted.Sigma{1},
+		Activation: stated.Activation{Name: "identity"}, D: len(names), K: k, Features: names, Target: "y", Sigma: fitted.Sigma{1},
 		Fit: fitted.Fit{N: 900, Method: "em", Converged: true, Starts: []fitted.Start{{Kind: "random", Rows: 900, LogLikelihood: -1, Agrees: true}}},
 	}
 	for i := range k {

@@ -6,7 +6,7 @@ import (
 	"io"
 	"math"
 
-	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/network/networkfile"
 	"github.com/gatedlearning/moe/host/report"
 	"github.com/gatedlearning/moe/host/report/diagnosis"
 	"github.com/gatedlearning/moe/host/report/numeral"
@@ -16,7 +16,7 @@ import (
 
 // Network writes the report of a fitted network as one HTML file that needs
 // nothing else, as [Fits] does of a mixture.
-func Network(w io.Writer, n *fitted.Network, d *diagnosis.Network, settings []Setting) error {
+func Network(w io.Writer, n *networkfile.Network, d *diagnosis.Network, settings []Setting) error {
 	var legend []map[string]string
 	for i, v := range n.OutputWeights {
 		legend = append(legend, map[string]string{"Class": colour(i), "Text": fmt.Sprintf("unit %d, v = %s", i+
@@ -52,7 +52,7 @@ func Network(w io.Writer, n *fitted.Network, d *diagnosis.Network, settings []Se
 	})
 }
 
-func networkDataSection(n *fitted.Network, d *diagnosis.Network) section {
+func networkDataSection(n *networkfile.Network, d *diagnosis.Network) section {
 	var x, y []float64
 	for _, p := range d.Points {
 		x, y = append(x, p.Mean), append(y, p.Y)
@@ -74,7 +74,7 @@ func networkDataSection(n *fitted.Network, d *diagnosis.Network) section {
 }
 
 // unitSection shows every unit with its partial residuals.
-func unitSection(n *fitted.Network, d *diagnosis.Network) section {
+func unitSection(n *networkfile.Network, d *diagnosis.Network) section {
 	s := section{
 		Title: "Each unit along its direction",
 		Reading: "What the other units leave of the target, against ⟨w, x⟩ of a unit, and the unit's own v·φ. Rows " +
@@ -107,7 +107,7 @@ func unitSection(n *fitted.Network, d *diagnosis.Network) section {
 	return s
 }
 
-func weightSection(n *fitted.Network) section {
+func weightSection(n *networkfile.Network) section {
 	names := n.Features[:min(n.D, report.MaxFeatures)]
 	return section{
 		Title:   "Weights",
@@ -131,7 +131,7 @@ func networkResidualSection(d *diagnosis.Network) section {
 }
 
 // tensorSection shows how well the tensors of k units describe those of the rows.
-func tensorSection(n *fitted.Network) section {
+func tensorSection(n *networkfile.Network) section {
 	t := n.Fit.Tensors
 	c := newChart("eigenvalues", 0.4, float64(len(t.Eigenvalues))+0.6, 0, 1.05*t.Eigenvalues[0])
 	c.height = 200
@@ -146,7 +146,7 @@ func tensorSection(n *fitted.Network) section {
 	}
 }
 
-func networkStartSection(f *fitted.NetworkFit) section {
+func networkStartSection(f *networkfile.NetworkFit) section {
 	s := section{
 		Title: "Starts",
 		Reading: "Every start's loss over the least, on a logarithmic scale: at its beginning (pale) and at its end. " +

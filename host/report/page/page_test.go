@@ -11,7 +11,9 @@ import (
 	"github.com/gatedlearning/moe/host"
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/fitted/stated"
 	"github.com/gatedlearning/moe/host/network"
+	"github.com/gatedlearning/moe/host/network/networkfile"
 	"github.com/gatedlearning/moe/host/report/diagnosis"
 	"github.com/gatedlearning/moe/host/report/page"
 	"github.com/gatedlearning/moe/host/sample"
@@ -123,12 +125,12 @@ func TestNetworkPage(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		file := fitted.NewNetwork(fitted.ActivationOf(act.Info()), r.Network, r.Schema)
-		file.Fit = &fitted.NetworkFit{Method: "fit", N: r.N, Loss: r.Loss, Converged: true, Notes: []string{"<note>"}, Certificate: fitted.NewCertificate(r.Certificate)}
+		file := networkfile.New(stated.Of(act.Info()), r.Network, r.Schema)
+		file.Fit = &networkfile.NetworkFit{Method: "fit", N: r.N, Loss: r.Loss, Converged: true, Notes: []string{"<note>"}, Certificate: fitted.NewCertificate(r.Certificate)}
 		for _, s := range r.Starts {
-			file.Fit.Starts = append(file.Fit.Starts, fitted.NetworkStart{Kind: s.Kind, LossAtStart: s.AtStart, Loss: s.Result.Value, Agrees: s.Agrees})
+			file.Fit.Starts = append(file.Fit.Starts, networkfile.NetworkStart{Kind: s.Kind, LossAtStart: s.AtStart, Loss: s.Result.Value, Agrees: s.Agrees})
 		}
-		file.Fit.Tensors = &fitted.TensorEstimate{Orders: []int{2, 4}, Eigenvalues: r.Tensors.Eigenvalues}
+		file.Fit.Tensors = &networkfile.TensorEstimate{Orders: []int{2, 4}, Eigenvalues: r.Tensors.Eigenvalues}
 		d, err := diagnosis.OfNetwork(t.Context(), file, act, src)
 		if err != nil {
 			t.Fatal(err)

@@ -11,6 +11,8 @@ import (
 
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/fitted/advice"
+	"github.com/gatedlearning/moe/host/fitted/progress"
 	"github.com/gatedlearning/moe/host/infer"
 	"github.com/gatedlearning/moe/host/infer/specification"
 	"github.com/gatedlearning/moe/host/model"
@@ -25,7 +27,7 @@ import (
 // specification tests (specification.Tests) at the maximum. Their sums need the units of the fit, which the
 // first pass tells, the scales of their bounded functions, which the last one tells, and
 // the proportions at the maximum. So they are summed in a pass of their own, at the model
-// where the others have converged; between the passes fitted.Passes has what is known.
+// where the others have converged; between the passes progress.Passes has what is known.
 // The covariance of the terms is taken from targets drawn from the model for a sample of
 // rows, which travel with the sums: the drawing is the merger's, by the seed of the fit.
 
@@ -98,7 +100,7 @@ func (n *Sums) scales(ctx context.Context, m *fitted.Model, data *model.Data, fr
 
 // passes is what is known for the certificate behind the pass whose sums n are, where the best
 // climb of m is, or why there will be none.
-func (n *Sums) passes(m *fitted.Model, best *climb) (p *fitted.Passes, uncertified string) {
+func (n *Sums) passes(m *fitted.Model, best *climb) (p *progress.Passes, uncertified string) {
 	spec, err := specificationOf(m, nil)
 	if spec == nil {
 		return nil, err.Error()
@@ -136,8 +138,8 @@ func (n *Sums) passes(m *fitted.Model, best *climb) (p *fitted.Passes, uncertifi
 }
 
 // evidenceOf is what the starts of a fit are evidence of.
-func evidenceOf(m *fitted.Model) *fitted.Passes {
-	p := &fitted.Passes{Rows: m.Fit.N}
+func evidenceOf(m *fitted.Model) *progress.Passes {
+	p := &progress.Passes{Rows: m.Fit.N}
 	kinds := map[string]bool{}
 	for _, s := range m.Fit.Starts {
 		if s.Agrees {
@@ -303,7 +305,7 @@ func Certify(ctx context.Context, files []string, parts []*Sums, act sdk.Activat
 	columns, _ := freeOf(m).Columns(p)
 	c.RestsOn(p, made.Mass, len(columns))
 	m.Fit.Certificate, m.Fit.Passes, m.Fit.Prints = fitted.NewCertificate(c), nil, nil
-	m.Advise(c)
+	advice.Add(m, c)
 	m.Fit.Notes = slices.DeleteFunc(m.Fit.Notes, func(note string) bool { return note == notYet })
 	m.Fit.Notes = append(m.Fit.Notes,
 		fmt.Sprintf("the starts that the certificate counts are those of the fit to %d rows that the passes began at",

@@ -10,6 +10,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/fitted/progress"
 	"github.com/gatedlearning/moe/host/infer"
 	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/model"
@@ -20,7 +21,7 @@ import (
 // A pass over all rows is one evaluation of the likelihood with its derivatives, and is
 // dear. So a climb keeps the best point that it has seen, with score and information: where a
 // step has led down the next pass takes a shorter one from there (Levenberg and Marquardt, as
-// optim.Newton does it on one machine). All of that is in the model's file (fitted.Climb).
+// optim.Newton does it on one machine). All of that is in the model's file (progress.Climb).
 
 const (
 	// Where g has kinks the likelihood has some too, and its maximum may be at one, which
@@ -45,7 +46,7 @@ const (
 )
 
 // climbsOf are the climbs of a model: those in its file, or the one that begins at it.
-func climbsOf(m *fitted.Model) ([]fitted.Climb, error) {
+func climbsOf(m *fitted.Model) ([]progress.Climb, error) {
 	p := m.Params()
 	l := likelihoodOf(p, freeOf(m), nil)
 	if m.Fit.Climbs == nil {
@@ -53,7 +54,7 @@ func climbsOf(m *fitted.Model) ([]fitted.Climb, error) {
 		if m.Fit.Passes != nil { // of the fit that they began at
 			e = m.Fit.Passes
 		}
-		return []fitted.Climb{{At: l.Theta(p), Agreeing: e.Agreeing, Met: e.Met}}, nil
+		return []progress.Climb{{At: l.Theta(p), Agreeing: e.Agreeing, Met: e.Met}}, nil
 	}
 	going := 0
 	for i, c := range m.Fit.Climbs {
@@ -83,9 +84,9 @@ func SideBySide(m *fitted.Model, others []Optimum) {
 		return
 	}
 	l, e := likelihoodOf(m.Params(), freeOf(m), nil), evidenceOf(m)
-	m.Fit.Climbs = []fitted.Climb{{At: l.Theta(m.Params()), Agreeing: e.Agreeing, Met: e.Met}}
+	m.Fit.Climbs = []progress.Climb{{At: l.Theta(m.Params()), Agreeing: e.Agreeing, Met: e.Met}}
 	for _, o := range others[:min(len(others), mostClimbs-1)] {
-		m.Fit.Climbs = append(m.Fit.Climbs, fitted.Climb{At: l.Theta(o.Params), Agreeing: o.Agreeing})
+		m.Fit.Climbs = append(m.Fit.Climbs, progress.Climb{At: l.Theta(o.Params), Agreeing: o.Agreeing})
 	}
 }
 
@@ -98,7 +99,7 @@ func moved(m *fitted.Model, theta []float64) *fitted.Model {
 
 // climb is a climb in the middle of a step.
 type climb struct {
-	fitted.Climb
+	progress.Climb
 	l     *loss.Likelihood // that knows θ and the gate's bound
 	score []float64
 	h     *mat.SymDense
@@ -109,7 +110,7 @@ type climb struct {
 // ascend is the climb behind a pass that has summed at its point: the damping falls and
 // rises with the share of the promise that the step has kept (Nielsen 1999), and rises to where
 // the step is shorter where it led down.
-func ascend(c fitted.Climb, at point, l *loss.Likelihood, kinks []float64) (*climb, error) {
+func ascend(c progress.Climb, at point, l *loss.Likelihood, kinks []float64) (*climb, error) {
 	out := &climb{Climb: c, l: l}
 	first, noise := c.Trial == nil, rounding*math.Abs(at.sums[0])
 	gain, kept := at.sums[0]-c.LogLikelihood, 1.0
@@ -127,7 +128,7 @@ func ascend(c fitted.Climb, at point, l *loss.Likelihood, kinks []float64) (*cli
 		c.Promise < kinkPromise && c.Damping <= leastDamping) {
 		out.size = optim.Largest(floats.SubTo(make([]float64, len(c.At)), c.Trial, c.At), c.At)
 		out.Fell, out.Squares = max(0, -gain), cmp.Or(out.Squares, squaresAt(at))
-		out.end(fitted.ClimbAtKink)
+		out.end(progress.AtKink)
 		return out, nil
 	}
 	switch {
@@ -204,9 +205,9 @@ func (c *climb) held() *climb {
 }
 
 // squaresAt are the squares that were summed at a point; nil for none.
-func squaresAt(at point) *fitted.Squares {
+func squaresAt(at point) *progress.Squares {
 	if s := at.squares; s != nil {
-		return &fitted.Squares{Rows: s.Rows, Z: s.Z, Logits: s.Logits, Features: s.X}
+		return &progress.Squares{Rows: s.Rows, Z: s.Z, Logits: s.Logits, Features: s.X}
 	}
 	return nil
 }
@@ -258,7 +259,7 @@ func (c *climb) sort() {
 	for rank, i := range from {
 		to[i], proportions[rank] = rank, c.Proportions[i]
 	}
-	squares := *cmp.Or(c.Squares, new(fitted.Squares))
+	squares := *cmp.Or(c.Squares, new(progress.Squares))
 	if c.Squares != nil {
 		squares.Z, squares.Logits = permuted(squares.Z, to), permuted(squares.Logits, to)
 		c.Squares = &squares
@@ -298,7 +299,7 @@ func (c *climb) step(most float64) error {
 		move, used = held.newton(max(leastDamping, 4*used))
 	}
 	if move == nil {
-		c.end(fitted.ClimbStalled)
+		c.end(progress.Stalled)
 		return nil
 	}
 	trial := floats.AddTo(make([]float64, len(c.At)), c.At, move)
@@ -313,9 +314,9 @@ func (c *climb) step(most float64) error {
 	switch {
 	case c.size <= SmallStep && used <= undamped:
 		c.At = trial
-		c.end(fitted.ClimbConverged)
+		c.end(progress.Converged)
 	case c.size <= SmallStep, !numeric.Finite(trial...), !numeric.Finite(promise):
-		c.end(fitted.ClimbStalled)
+		c.end(progress.Stalled)
 	default:
 		c.Trial, c.Promise = trial, promise
 		c.pack()
@@ -400,7 +401,7 @@ func step(m *fitted.Model, all *Sums) (*Step, error) {
 	last := s.Pass%MostPasses == 0
 	if c := climbs[0]; last && len(all.Kinks) > 0 && c.Ended == "" && c.gain < kinkSlack && c.Promise < kinkPromise &&
 		c.size < samePoint {
-		c.end(fitted.ClimbAtKink)
+		c.end(progress.AtKink)
 	}
 	climbs = standing(climbs, last)
 	s.Size = climbs[0].size
@@ -409,8 +410,8 @@ func step(m *fitted.Model, all *Sums) (*Step, error) {
 			s.Climbs++
 		}
 	}
-	s.Converged = s.Climbs == 0 && climbs[0].Ended != fitted.ClimbStalled
-	s.AtKink = s.Converged && climbs[0].Ended == fitted.ClimbAtKink
+	s.Converged = s.Climbs == 0 && climbs[0].Ended != progress.Stalled
+	s.AtKink = s.Converged && climbs[0].Ended == progress.AtKink
 	return s, s.write(m, l, climbs, all)
 }
 
@@ -421,7 +422,7 @@ func step(m *fitted.Model, all *Sums) (*Step, error) {
 func standing(climbs []*climb, last bool) []*climb {
 	slices.SortStableFunc(climbs, func(a, b *climb) int { return cmp.Compare(b.LogLikelihood, a.LogLikelihood) })
 	best := climbs[0]
-	there := best.Ended == fitted.ClimbConverged || best.Ended == fitted.ClimbAtKink
+	there := best.Ended == progress.Converged || best.Ended == progress.AtKink
 	out := climbs[:1]
 	for _, c := range climbs[1:] {
 		apart := make([]float64, len(c.At))
@@ -517,7 +518,7 @@ func (s *Step) conclude(m *fitted.Model, l *loss.Likelihood, best *climb, n floa
 
 // reason says why passes from a climb have not converged.
 func reason(c *climb, l *loss.Likelihood) string {
-	if c.Ended == fitted.ClimbStalled {
+	if c.Ended == progress.Stalled {
 		return "no step from there raises the log-likelihood, and the information is not that of a maximum; begin at " +
 			"a fit of more rows, or with fewer experts"
 	}

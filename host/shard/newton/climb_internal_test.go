@@ -11,6 +11,7 @@ import (
 
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/fitted/progress"
 	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/shard"
@@ -28,7 +29,7 @@ func modelOf(k int) (m *fitted.Model, dim int) {
 	for i := range k - 1 {
 		m.Gating = append(m.Gating, []float64{float64(1 + i)})
 	}
-	m.Fit.Passes = &fitted.Passes{Target: 1, Weight: 1, Rows: 10}
+	m.Fit.Passes = &progress.Passes{Target: 1, Weight: 1, Rows: 10}
 	return m, 2 * k
 }
 
@@ -59,7 +60,7 @@ func TestClimbUp(t *testing.T) {
 	for _, was := range []float64{0, 2e-4, 0.004, 0.5, 3} {
 		for _, kept := range []float64{0, 0.1, 0.5, 0.75, 0.9, 0.91, 1, 1.2, 2} {
 			const promise = 20.0
-			c := fitted.Climb{At: at, Trial: trial, LogLikelihood: -100, Promise: promise, Damping: was, Refused: 2, Proportions: []float64{1}}
+			c := progress.Climb{At: at, Trial: trial, LogLikelihood: -100, Promise: promise, Damping: was, Refused: 2, Proportions: []float64{1}}
 			got, err := ascend(c, pointOf(-100+kept*promise, 10, 1, score, h), layoutOf(m), nil)
 			if err != nil {
 				t.Fatal(err)
@@ -105,7 +106,7 @@ func TestClimbDown(t *testing.T) {
 	for _, was := range []float64{0, 0.5} {
 		for _, fall := range []float64{0.1, 3, 1000} {
 			trial := []float64{1 + 0.5/(1+was), 1.0 / 3 / (1 + was)}
-			c := fitted.Climb{At: at, Trial: trial, LogLikelihood: -100, Promise: 1, Damping: was, Refused: 2, Proportions: []float64{1}}
+			c := progress.Climb{At: at, Trial: trial, LogLikelihood: -100, Promise: 1, Damping: was, Refused: 2, Proportions: []float64{1}}
 			c.Curvature = numeric.AppendFloats(nil, append(slices.Clone(score), triangle(h)...))
 			got, err := ascend(c, pointOf(-100-fall, 10, 1, []float64{9, 9}, []float64{1, 1}), layoutOf(m), nil)
 			if err != nil {
@@ -142,21 +143,21 @@ func TestClimbEnds(t *testing.T) {
 		ended    string
 		used     float64
 	}{
-		"small":           {[]float64{1e-10, 1e-10}, []float64{1, 1}, 0, fitted.ClimbConverged, 0},
-		"hardly damped":   {[]float64{1e-10, 1e-10}, []float64{1, 1}, undamped, fitted.ClimbConverged, undamped},
-		"small by damped": {[]float64{1e-10, 1e-10}, []float64{1, 1}, 1e-3, fitted.ClimbStalled, 1e-3},
+		"small":           {[]float64{1e-10, 1e-10}, []float64{1, 1}, 0, progress.Converged, 0},
+		"hardly damped":   {[]float64{1e-10, 1e-10}, []float64{1, 1}, undamped, progress.Converged, undamped},
+		"small by damped": {[]float64{1e-10, 1e-10}, []float64{1, 1}, 1e-3, progress.Stalled, 1e-3},
 		"a saddle":        {[]float64{1, 1}, []float64{4, -4}, 0, "", 10},
-		"no number":       {[]float64{1, 1}, []float64{math.NaN(), 1}, 0, fitted.ClimbStalled, 0},
+		"no number":       {[]float64{1, 1}, []float64{math.NaN(), 1}, 0, progress.Stalled, 0},
 		"larger":          {[]float64{1e-8, 1e-8}, []float64{1, 1}, 0, "", 0},
 	} {
 		at := []float64{1, 0}
 		m, _ := modelOf(1)
-		got := &climb{Climb: fitted.Climb{At: at, Damping: c.damping}, l: layoutOf(m)}
+		got := &climb{Climb: progress.Climb{At: at, Damping: c.damping}, l: layoutOf(m)}
 		got.load(append(slices.Clone(c.score), triangle(c.h)...))
 		if err := got.step(math.Inf(1)); err != nil {
 			t.Fatal(err)
 		}
-		if got.Ended != c.ended || math.Abs(got.Damping-c.used) > 1e-12 || (got.Trial == nil) != (c.ended != "") || (c.ended == fitted.ClimbConverged) != (got.At[0] != 1) {
+		if got.Ended != c.ended || math.Abs(got.Damping-c.used) > 1e-12 || (got.Trial == nil) != (c.ended != "") || (c.ended == progress.Converged) != (got.At[0] != 1) {
 			t.Errorf("%s: ended %q with damping %v at %v, trial %v", name, got.Ended, got.Damping, got.At, got.Trial)
 		}
 	}
@@ -183,17 +184,17 @@ func TestClimbAtKink(t *testing.T) {
 		"down by too much":      {0.04, -0.011, 0, []float64{0}, false},
 		"down by most":          {0.04, -0.0099, 0, []float64{0}, true},
 	} {
-		in := fitted.Climb{At: []float64{1, 0}, Trial: []float64{1.5, 3}, LogLikelihood: -1, Promise: c.promise, Damping: c.damping, Proportions: []float64{1}}
+		in := progress.Climb{At: []float64{1, 0}, Trial: []float64{1.5, 3}, LogLikelihood: -1, Promise: c.promise, Damping: c.damping, Proportions: []float64{1}}
 		in.Curvature = numeric.AppendFloats(nil, append([]float64{2, 3}, triangle([]float64{4, 9})...))
 		got, err := ascend(in, pointOf(-1+c.gain, 10, 1, []float64{2, 3}, []float64{4, 9}), layoutOf(m), c.kinks)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if kink := got.Ended == fitted.ClimbAtKink; kink != c.kink || kink && (math.Abs(got.size-3) > 1e-15 || math.Abs(got.Fell-max(0, -c.gain)) > 1e-15) {
+		if kink := got.Ended == progress.AtKink; kink != c.kink || kink && (math.Abs(got.size-3) > 1e-15 || math.Abs(got.Fell-max(0, -c.gain)) > 1e-15) {
 			t.Errorf("%s: ended %q, a step of %v, fell %v", name, got.Ended, got.size, got.Fell)
 		}
 	}
-	first, err := ascend(fitted.Climb{At: []float64{1, 0}, Proportions: []float64{1}}, pointOf(-1, 10, 1, []float64{2, 3}, []float64{4, 9}), layoutOf(m), []float64{0})
+	first, err := ascend(progress.Climb{At: []float64{1, 0}, Proportions: []float64{1}}, pointOf(-1, 10, 1, []float64{2, 3}, []float64{4, 9}), layoutOf(m), []float64{0})
 	if err != nil || first.Ended != "" || first.LogLikelihood != -1 || !floats.EqualApprox(first.Trial, []float64{1.5, 1. / 3}, 1e-15) {
 		t.Errorf("a first pass: %+v, error %v", first, err)
 	}
@@ -209,29 +210,29 @@ func TestStanding(t *testing.T) {
 		last                     bool
 		want                     string
 	}{
-		"both ended near in height":        {fitted.ClimbConverged, fitted.ClimbConverged, 0.4, 0, 0, 1, false, agree},
-		"both ended, one at a kink":        {fitted.ClimbAtKink, fitted.ClimbConverged, 0.4, 0, 0, 1, false, agree},
-		"ended, the best goes on":          {"", fitted.ClimbConverged, 0.4, 0, 0, 1, false, go_},
-		"goes on near one that ended":      {fitted.ClimbConverged, "", 0.4, 1, 0, 1, false, stay},
+		"both ended near in height":        {progress.Converged, progress.Converged, 0.4, 0, 0, 1, false, agree},
+		"both ended, one at a kink":        {progress.AtKink, progress.Converged, 0.4, 0, 0, 1, false, agree},
+		"ended, the best goes on":          {"", progress.Converged, 0.4, 0, 0, 1, false, go_},
+		"goes on near one that ended":      {progress.Converged, "", 0.4, 1, 0, 1, false, stay},
 		"both go on":                       {"", "", 0.4, 1, 0, 1, false, stay},
 		"both go on at one point":          {"", "", 0.4, 1, 0, 0.5e-3, false, agree},
 		"at one point and too far below":   {"", "", 0.6, 1, 0, 0.5e-3, false, stay},
-		"ended below":                      {fitted.ClimbConverged, fitted.ClimbConverged, 0.6, 0, 0, 1, false, go_},
-		"stalled below":                    {"", fitted.ClimbStalled, 30, 0, 0, 1, false, go_},
+		"ended below":                      {progress.Converged, progress.Converged, 0.6, 0, 0, 1, false, go_},
+		"stalled below":                    {"", progress.Stalled, 30, 0, 0, 1, false, go_},
 		"undamped, 3 promises behind":      {"", "", 6.5, 2, 0, 1, false, stay},
 		"undamped, 5 promises behind":      {"", "", 10.5, 2, 0, 1, false, go_},
 		"damped, 5 promises behind":        {"", "", 10.5, 2, 1e-3, 1, false, stay},
 		"damped, 13 promises behind":       {"", "", 26.5, 2, 1e-3, 1, false, stay},
-		"and the best has converged":       {fitted.ClimbConverged, "", 26.5, 2, 1e-3, 1, false, go_},
-		"and the best is at a kink":        {fitted.ClimbAtKink, "", 26.5, 2, 1e-3, 1, false, go_},
-		"and the best has stalled":         {fitted.ClimbStalled, "", 26.5, 2, 1e-3, 1, false, stay},
-		"11 promises behind one converged": {fitted.ClimbConverged, "", 22.5, 2, 1e-3, 1, false, stay},
-		"in the last pass":                 {fitted.ClimbConverged, "", 22.5, 2, 1e-3, 1, true, go_},
+		"and the best has converged":       {progress.Converged, "", 26.5, 2, 1e-3, 1, false, go_},
+		"and the best is at a kink":        {progress.AtKink, "", 26.5, 2, 1e-3, 1, false, go_},
+		"and the best has stalled":         {progress.Stalled, "", 26.5, 2, 1e-3, 1, false, stay},
+		"11 promises behind one converged": {progress.Converged, "", 22.5, 2, 1e-3, 1, false, stay},
+		"in the last pass":                 {progress.Converged, "", 22.5, 2, 1e-3, 1, true, go_},
 		"in the last pass, none converged": {"", "", 22.5, 2, 1e-3, 1, true, stay},
-		"in the last pass, one stalled":    {fitted.ClimbStalled, "", 22.5, 2, 1e-3, 1, true, stay},
+		"in the last pass, one stalled":    {progress.Stalled, "", 22.5, 2, 1e-3, 1, true, stay},
 	} {
-		best := &climb{Climb: fitted.Climb{At: []float64{0, 5}, Ended: c.best, Agreeing: 3, Met: 1}}
-		other := &climb{Climb: fitted.Climb{At: []float64{c.apart, 5}, LogLikelihood: -c.behind, Ended: c.ended, Promise: c.promise, Damping: c.damping, Agreeing: 4, Met: 2}}
+		best := &climb{Climb: progress.Climb{At: []float64{0, 5}, Ended: c.best, Agreeing: 3, Met: 1}}
+		other := &climb{Climb: progress.Climb{At: []float64{c.apart, 5}, LogLikelihood: -c.behind, Ended: c.ended, Promise: c.promise, Damping: c.damping, Agreeing: 4, Met: 2}}
 		out := standing([]*climb{other, best}, c.last)
 		got := go_
 		if len(out) == 2 {
@@ -258,7 +259,7 @@ func TestReason(t *testing.T) {
 		ended                    string
 		want                     string
 	}{
-		"stalled":               {0, 1, 0, 0.1, fitted.ClimbStalled, "no step from there raises"},
+		"stalled":               {0, 1, 0, 0.1, progress.Stalled, "no step from there raises"},
 		"the gate grows":        {0, 1, 0.5, 0.1, "", "the gate's coefficients grow, for 0.1 of"},
 		"from far out":          {100, 0.5, 0.001, 0.1, "", "steps are still above 1e-09, for 0.1 of"},
 		"and by much of it":     {100, 2, 0.001, 0.1, "", "the gate's coefficients grow"},
@@ -268,7 +269,7 @@ func TestReason(t *testing.T) {
 		"another for much":      {0, 0.5, 1, 7, "", "the next step still promises 7 of"},
 		"the gate for nearly 1": {0, 1, 0.5, 0.99, "", "the gate's coefficients grow"},
 	} {
-		x := &climb{Climb: fitted.Climb{At: make([]float64, dim), Trial: make([]float64, dim), Promise: c.promise, Ended: c.ended}}
+		x := &climb{Climb: progress.Climb{At: make([]float64, dim), Trial: make([]float64, dim), Promise: c.promise, Ended: c.ended}}
 		x.At[gate], x.Trial[gate], x.Trial[0] = c.at, c.at+c.gate, -c.other
 		if got := reason(x, l); !strings.HasPrefix(got, c.want) {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
@@ -292,9 +293,9 @@ func TestClimbsOfModels(t *testing.T) {
 	} {
 		m.Fit.Climbs = nil
 		for i := range c.going + c.ended {
-			climb := fitted.Climb{At: make([]float64, c.dim)}
+			climb := progress.Climb{At: make([]float64, c.dim)}
 			if i >= c.going {
-				climb.Ended = fitted.ClimbStalled
+				climb.Ended = progress.Stalled
 			}
 			m.Fit.Climbs = append(m.Fit.Climbs, climb)
 		}
@@ -314,11 +315,11 @@ func TestLastPass(t *testing.T) {
 	for _, pass := range []int{MostPasses - 1, MostPasses, 2*MostPasses - 1, 2 * MostPasses} {
 		m, _ := modelOf(2)
 		m.Fit.Method, m.Fit.Iterations = Method, pass-1
-		converged := fitted.Climb{At: []float64{0.5, -0.5, 1, 0}, LogLikelihood: -100, Proportions: []float64{0.5, 0.5}, Ended: fitted.ClimbConverged}
+		converged := progress.Climb{At: []float64{0.5, -0.5, 1, 0}, LogLikelihood: -100, Proportions: []float64{0.5, 0.5}, Ended: progress.Converged}
 		converged.Curvature = numeric.AppendFloats(nil, append(four(0), triangle(four(1))...))
-		behind := fitted.Climb{At: []float64{3, 2, 1, 0}, Trial: []float64{4, 3, 2, 1}, LogLikelihood: -150, Promise: 10, Damping: 0.01, Proportions: []float64{0.5, 0.5}}
+		behind := progress.Climb{At: []float64{3, 2, 1, 0}, Trial: []float64{4, 3, 2, 1}, LogLikelihood: -150, Promise: 10, Damping: 0.01, Proportions: []float64{0.5, 0.5}}
 		behind.Curvature = numeric.AppendFloats(nil, append(four(1), triangle(four(1))...))
-		m.Fit.Climbs = []fitted.Climb{converged, behind}
+		m.Fit.Climbs = []progress.Climb{converged, behind}
 		s, err := step(m, &Sums{points: []point{pointOf(-141, n, 2, four(2), four(1))}})
 		if err != nil {
 			t.Fatal(err)
@@ -343,7 +344,7 @@ func TestLastPass(t *testing.T) {
 		} {
 			m, _ := modelOf(2)
 			m.Fit.Method, m.Fit.Iterations = Method, pass-1
-			m.Fit.Climbs = []fitted.Climb{{At: []float64{0.4, -0.5, 1, 0}, Trial: []float64{0.5, -0.5, 1, 0}, LogLikelihood: -100, Promise: c.gain, Proportions: []float64{0.5, 0.5}}}
+			m.Fit.Climbs = []progress.Climb{{At: []float64{0.4, -0.5, 1, 0}, Trial: []float64{0.5, -0.5, 1, 0}, LogLikelihood: -100, Promise: c.gain, Proportions: []float64{0.5, 0.5}}}
 			s, err := step(m, &Sums{newtonHeader: newtonHeader{Kinks: c.kinks}, points: []point{pointOf(-100+c.gain, n, 2, four(c.score), four(c.h))}})
 			if err != nil {
 				t.Fatal(err)
@@ -389,7 +390,7 @@ func TestDrawsFromFiles(t *testing.T) {
 // TestLength: of a step, in units of the information's diagonal, of which what is next to nothing counts as 1e−24
 // of the largest.
 func TestLength(t *testing.T) {
-	c := &climb{Climb: fitted.Climb{At: make([]float64, 3)}}
+	c := &climb{Climb: progress.Climb{At: make([]float64, 3)}}
 	c.load(append([]float64{0, 0, 0}, triangle([]float64{4, -9, 0})...))
 	want := math.Sqrt(4*1 + 9*4 + 9e-24*1e24)
 	if got := c.length([]float64{1, -2, 1e12}); math.Abs(got-want) > 1e-12 {
@@ -421,11 +422,11 @@ func TestPointsWithoutDensity(t *testing.T) {
 	// A pass must have its first point, and no trial.
 	for _, trial := range [][]float64{nil, {0.5, -0.5, 1, -460}} {
 		m, _ := modelOf(2)
-		c := fitted.Climb{At: []float64{0.5, -0.5, 1, 0}, Trial: trial}
+		c := progress.Climb{At: []float64{0.5, -0.5, 1, 0}, Trial: trial}
 		if trial == nil {
 			c.At[3] = -460 // log σ: σ is 1e−200
 		}
-		m.Fit.Climbs = []fitted.Climb{c}
+		m.Fit.Climbs = []progress.Climb{c}
 		pass := &Sums{newtonHeader: n.newtonHeader}
 		err := pass.pass(t.Context(), m, line, data, 0, 1)
 		if (err == nil) != (trial != nil) || err == nil && (len(pass.points) != 1 || pass.points[0].sums[0] != nowhere) {

@@ -1,6 +1,13 @@
-package fitted
+// Package progress is what passes over the parts of a table have told so far, as it stands in a model's file between
+// two of them.
+package progress
 
-import "fmt"
+import (
+	"cmp"
+	"fmt"
+
+	"github.com/gatedlearning/moe/host/fitted/check"
+)
 
 // Passes is what passes over the shards of a table have told that its certificate needs,
 // until that is made: see package host/shard.
@@ -35,16 +42,17 @@ type Squares struct {
 	Features []float64 `json:"features"` // D
 }
 
-func (p *Passes) validate(k, d int) error {
+// Validate reports the first thing that does not fit k experts of d features, or is not finite.
+func (p *Passes) Validate(k, d int) error {
 	if p == nil {
 		return nil
 	}
-	if err := firstError(
-		checkOptional("fit.passes.mean", p.Mean, d),
-		checkOptional("fit.passes.sd", p.SD, d),
-		checkVector("fit.passes.target", []float64{p.Target}, 1),
-		checkVector("fit.passes.weight", []float64{p.Weight}, 1),
-		checkVector("fit.passes.groups", []float64{p.Groups}, 1),
+	if err := cmp.Or(
+		check.Optional("fit.passes.mean", p.Mean, d),
+		check.Optional("fit.passes.sd", p.SD, d),
+		check.Vector("fit.passes.target", []float64{p.Target}, 1),
+		check.Vector("fit.passes.weight", []float64{p.Weight}, 1),
+		check.Vector("fit.passes.groups", []float64{p.Groups}, 1),
 	); err != nil {
 		return err
 	}
@@ -66,9 +74,9 @@ func (s *Squares) validate(name string, k, d int) error {
 	if s.Rows < 1 {
 		return fmt.Errorf("%s.rows = %d, want at least 1", name, s.Rows)
 	}
-	return firstError(
-		checkVector(name+".z", s.Z, k),
-		checkVector(name+".logits", s.Logits, k),
-		checkVector(name+".features", s.Features, d),
+	return cmp.Or(
+		check.Vector(name+".z", s.Z, k),
+		check.Vector(name+".logits", s.Logits, k),
+		check.Vector(name+".features", s.Features, d),
 	)
 }

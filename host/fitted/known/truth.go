@@ -1,10 +1,17 @@
-package fitted
+// Package known is parameters that are known before a fit: the truth that a sample was drawn from, and those that the
+// file of another fit has.
+package known
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
 	"github.com/gatedlearning/moe/host/dataset"
+	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/fitted/check"
+	"github.com/gatedlearning/moe/host/fitted/jsonfile"
+	"github.com/gatedlearning/moe/host/fitted/stated"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/internal/atomicfile"
 )
@@ -14,41 +21,39 @@ import (
 const TruthFormat = "moe-truth/v2"
 
 // Truth is the truth file: the parameters that a sample was drawn from. Hierarchy and
-// Leaves are those of [Model].
+// Leaves are those of [fitted.Model].
 type Truth struct {
 	Format string  `json:"format,omitempty"` // TruthFormat, or ""
 	K      int     `json:"k"`
 	D      int     `json:"d"`
 	Sigma  float64 `json:"sigma"`
 	// the density of y, as of [Model], whose own parameter of this name Sigma is; 0 where it has none
-	Family     string       `json:"family,omitempty"`
-	Own        Own          `json:"own,omitempty"`         // as of [Model]
-	ZeroExpert bool         `json:"zero_expert,omitempty"` // as of [Model]
-	Activation Activation   `json:"activation"`
-	Hierarchy  string       `json:"hierarchy,omitempty"`
-	Leaves     []Activation `json:"leaves,omitempty"`
-	Regressors [][]float64  `json:"regressors"`
-	Gating     [][]float64  `json:"gating"`
+	Family     string              `json:"family,omitempty"`
+	Own        fitted.Own          `json:"own,omitempty"`         // as of [Model]
+	ZeroExpert bool                `json:"zero_expert,omitempty"` // as of [Model]
+	Activation stated.Activation   `json:"activation"`
+	Hierarchy  string              `json:"hierarchy,omitempty"`
+	Leaves     []stated.Activation `json:"leaves,omitempty"`
+	Regressors [][]float64         `json:"regressors"`
+	Gating     [][]float64         `json:"gating"`
 
-	Unknown []string `json:"-"` // as of [Model]
+	Unknown []string `json:"-"` // as of [fitted.Model]
 }
 
 // NewTruth is the truth file of parameters without intercepts whose noise is
 // the same for all experts, whose own activations are leaves where they have several.
-func NewTruth(act Activation, p *model.Params, leaves ...Activation) *Truth {
-	sigma, own := noiseOf(p)
+func NewTruth(act stated.Activation, p *model.Params, leaves ...stated.Activation) *Truth {
+	var m fitted.Model
+	m.SetParams(p)
 	t := &Truth{
-		K: p.K, D: p.D, Family: p.Family, Own: own, ZeroExpert: p.Zero, Activation: act,
-		Regressors: rows(p.Regressors, p.K, p.D), Gating: rows(p.Gating, p.Gates(), p.D),
+		K: m.K, D: m.D, Family: m.Family, Own: m.Own, ZeroExpert: m.ZeroExpert, Activation: act,
+		Hierarchy: m.Hierarchy, Regressors: m.Regressors, Gating: m.Gating,
 	}
-	if len(sigma) > 0 {
-		t.Sigma = sigma[0]
-	}
-	if p.Tree.Depth() > 1 {
-		t.Hierarchy = p.Tree.String()
+	if len(m.Sigma) > 0 {
+		t.Sigma = m.Sigma[0]
 	}
 	if len(leaves) > 0 {
-		t.Activation, t.Leaves = Activation{Name: Mixed, Params: map[string]float64{}}, leaves
+		t.Activation, t.Leaves = stated.Activation{Name: stated.Mixed, Params: map[string]float64{}}, leaves
 	}
 	t.Format = t.formatOf()
 	return t
@@ -75,18 +80,18 @@ func (t *Truth) checkFormat() error {
 func ReadTruth(path string) (*Truth, error) {
 	t := new(Truth)
 	var err error
-	if t.Unknown, err = readSized(path, t, func() (k, d int) { return t.K, t.D }); err != nil {
+	if t.Unknown, err = jsonfile.ReadSized(path, t, func() (k, d int) { return t.K, t.D }); err != nil {
 		return nil, err
 	}
-	err = firstError(
+	err = cmp.Or(
 		t.checkFormat(),
-		checkSizes(t.K, t.D),
-		checkTree(t.Hierarchy, t.Activation, t.Leaves, t.K),
+		check.Sizes(t.K, t.D),
+		fitted.CheckTree(t.Hierarchy, t.Activation, t.Leaves, t.K),
 		t.Activation.Check(),
-		checkMatrix("regressors", t.Regressors, t.K, t.D),
-		checkFamily(t.Family, t.sigma(), t.Own, 1),
-		checkZero(t.ZeroExpert, t.Family, t.Hierarchy),
-		checkMatrix("gating", t.Gating, model.Gates(model.Classes(t.K, t.ZeroExpert)), t.D),
+		check.Matrix("regressors", t.Regressors, t.K, t.D),
+		fitted.CheckFamily(t.Family, t.sigma(), t.Own, 1),
+		fitted.CheckZero(t.ZeroExpert, t.Family, t.Hierarchy),
+		check.Matrix("gating", t.Gating, model.Gates(model.Classes(t.K, t.ZeroExpert)), t.D),
 	)
 	if err != nil {
 		return nil, &dataset.Error{File: path, Msg: err.Error()}
@@ -103,20 +108,16 @@ func (t *Truth) Write(ctx context.Context, path string) error {
 	return atomicfile.WriteFile(ctx, path, data)
 }
 
-// JSON returns the truth file, laid out as [Model.JSON] does.
-func (t *Truth) JSON() ([]byte, error) { return indent(t) }
+// JSON returns the truth file, laid out as [fitted.Model.JSON] does.
+func (t *Truth) JSON() ([]byte, error) { return jsonfile.Indent(t) }
 
 // Params returns the true parameters.
 func (t *Truth) Params() *model.Params {
-	p := model.NewParams(t.K, t.D)
-	if t.ZeroExpert {
-		p.AddZero()
+	m := fitted.Model{
+		K: t.K, D: t.D, Family: t.Family, ZeroExpert: t.ZeroExpert, Hierarchy: t.Hierarchy,
+		Regressors: t.Regressors, Gating: t.Gating, Sigma: t.sigma(), Own: t.Own,
 	}
-	fill(p.Regressors, t.Regressors)
-	fill(p.Gating, t.Gating)
-	p.Tree, p.Family = shapeOf(t.Hierarchy), t.Family
-	t.Own.into(p, t.sigma())
-	return p
+	return m.Params()
 }
 
 // sigma is the noise as parameters have it: none where it is 0 and the density has none.

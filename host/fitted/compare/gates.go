@@ -1,15 +1,17 @@
-package fitted
+package compare
 
 import (
 	"fmt"
 	"math"
 	"slices"
+
+	"github.com/gatedlearning/moe/host/fitted"
 )
 
 // comparedGates is the gate of a flat mixture relative to one of its experts, counted from 0: w_i − w_ref for all K
 // experts, which gives the same probabilities. Standard errors are those of the differences, absent where the model has
 // not the covariance that they take.
-func comparedGates(m *Model, ref int) []ComparedGate {
+func comparedGates(m *fitted.Model, ref int) []ComparedGate {
 	place := map[string]int{}
 	if m.Covariance != nil {
 		for at, name := range m.Covariance.Parameters {
@@ -17,7 +19,7 @@ func comparedGates(m *Model, ref int) []ComparedGate {
 		}
 	}
 	deviation := func(i, j int, column string) (float64, bool) {
-		if m.StandardErrors.withoutGate(i, j) || m.StandardErrors.withoutGate(ref, j) {
+		if withoutError(m.StandardErrors, i, j) || withoutError(m.StandardErrors, ref, j) {
 			return 0, false
 		}
 		at := func(expert int) int {
@@ -80,7 +82,7 @@ func comparedGates(m *Model, ref int) []ComparedGate {
 
 // gateReference is the pair of experts that the gates of both models are relative to, from 1: the last of a that has
 // another beside it, and that. It is nil where the gates are not flat or have nothing to compare.
-func gateReference(a, b *Model, matched [][2]int) *[2]int {
+func gateReference(a, b *fitted.Model, matched [][2]int) *[2]int {
 	if a.Hierarchy != "" || b.Hierarchy != "" || a.K == 1 || b.K == 1 {
 		return nil
 	}
@@ -90,4 +92,15 @@ func gateReference(a, b *Model, matched [][2]int) *[2]int {
 	}
 	last := slices.MaxFunc(whole, func(p, q [2]int) int { return p[0] - q[0] })
 	return &last
+}
+
+// withoutError says whether row i of the gate has no standard error of column j, D being the intercept.
+func withoutError(s *fitted.StandardErrors, i, j int) bool {
+	switch {
+	case s == nil || i >= len(s.Gating):
+		return false
+	case j < len(s.Gating[i]):
+		return math.IsNaN(s.Gating[i][j])
+	}
+	return i < len(s.GatingIntercepts) && math.IsNaN(s.GatingIntercepts[i])
 }

@@ -1,9 +1,10 @@
-package fitted
+package compare
 
 import (
 	"math"
 	"testing"
 
+	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/model"
 )
 
@@ -14,17 +15,17 @@ func TestComparedGates(t *testing.T) {
 	p.RegressorIntercepts, p.GatingIntercepts, p.Sigma = []float64{1, 5, 9}, []float64{0.4, -0.7}, []float64{1}
 	copy(p.Regressors, []float64{1, -2, 3})
 	copy(p.Gating, []float64{0.5, 1.5})
-	a := &Model{Features: []string{"x"}, Target: "y"}
+	a := &fitted.Model{Features: []string{"x"}, Target: "y"}
 	a.SetParams(p)
 	a.Fit.RowsDigest = "rows"
-	a.Covariance = &Covariance{
+	a.Covariance = &fitted.Covariance{
 		Parameters: []string{"gate1:x", "gate2:x", "gate1:(intercept)", "gate2:(intercept)"},
 		Matrix:     [][]float64{{0.04, 0.01, 0, 0}, {0.01, 0.09, 0, 0}, {0, 0, 0.16, 0.02}, {0, 0, 0.02, 0.25}},
 	}
-	b := &Model{Features: []string{"x"}, Target: "y"}
+	b := &fitted.Model{Features: []string{"x"}, Target: "y"}
 	b.SetParams(p.Relabel([]int{2, 0, 1}))
 	b.Fit.RowsDigest = "rows"
-	c, err := CompareFits("a", a, "b", b)
+	c, err := Fits("a", a, "b", b)
 	if err != nil {
 		t.Fatal(err)
 	}

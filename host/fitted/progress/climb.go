@@ -1,8 +1,10 @@
-package fitted
+package progress
 
 import (
+	"cmp"
 	"fmt"
 
+	"github.com/gatedlearning/moe/host/fitted/check"
 	"github.com/gatedlearning/moe/internal/numeric"
 )
 
@@ -36,9 +38,9 @@ type Climb struct {
 
 // Why a climb ended.
 const (
-	ClimbConverged = "converged" // the step is too small to matter
-	ClimbAtKink    = "kink"      // at a kink of the likelihood
-	ClimbStalled   = "stalled"   // no step leads higher
+	Converged = "converged" // the step is too small to matter
+	AtKink    = "kink"      // at a kink of the likelihood
+	Stalled   = "stalled"   // no step leads higher
 )
 
 // Point is where the next pass sums.
@@ -49,12 +51,14 @@ func (c *Climb) Point() []float64 {
 	return c.At
 }
 
-func (c *Climb) validate(name string, k, d int) error {
-	if err := firstError(
-		checkVector(name+".at", c.At, len(c.At)),
-		checkVector(name+".trial", c.Trial, len(c.Trial)),
-		checkVector(name, []float64{c.LogLikelihood, c.Promise, c.Damping, c.Fell}, 4),
-		checkOptional(name+".proportions", c.Proportions, k),
+// Validate reports the first thing that does not fit k experts of d features, or is not finite, of the climb that has
+// this name.
+func (c *Climb) Validate(name string, k, d int) error {
+	if err := cmp.Or(
+		check.Vector(name+".at", c.At, len(c.At)),
+		check.Vector(name+".trial", c.Trial, len(c.Trial)),
+		check.Vector(name, []float64{c.LogLikelihood, c.Promise, c.Damping, c.Fell}, 4),
+		check.Optional(name+".proportions", c.Proportions, k),
 		c.Squares.validate(name+".squares", k, d),
 	); err != nil {
 		return err
@@ -65,7 +69,7 @@ func (c *Climb) validate(name string, k, d int) error {
 		return fmt.Errorf("%s has points of %d and %d numbers", name, q, len(c.Trial))
 	case len(c.Trial) != 0 && c.Proportions == nil:
 		return fmt.Errorf("%s has a trial and nothing of the point before", name)
-	case c.Ended != "" && c.Ended != ClimbConverged && c.Ended != ClimbAtKink && c.Ended != ClimbStalled:
+	case c.Ended != "" && c.Ended != Converged && c.Ended != AtKink && c.Ended != Stalled:
 		return fmt.Errorf("%s.ended is %q", name, c.Ended)
 	case len(c.Curvature) != 0 && len(c.Curvature) != 8*(q+q*(q+1)/2):
 		return fmt.Errorf("%s.curvature has %d bytes, want %d", name, len(c.Curvature), 8*(q+q*(q+1)/2))
@@ -74,7 +78,7 @@ func (c *Climb) validate(name string, k, d int) error {
 	}
 	v := make([]float64, len(c.Curvature)/8)
 	numeric.ReadFloats(v, c.Curvature)
-	return checkVector(name+".curvature", v, len(v))
+	return check.Vector(name+".curvature", v, len(v))
 }
 
 // Prints tell whether the rows of a table are those that were read before: see package
@@ -87,7 +91,8 @@ type Prints struct {
 	Blocks []byte `json:"blocks"` // the digests, 8 bytes each, little-endian
 }
 
-func (p *Prints) validate() error {
+// Validate reports digests that cannot be of such rows.
+func (p *Prints) Validate() error {
 	if p == nil {
 		return nil
 	}

@@ -1,4 +1,5 @@
-package fitted
+// Package advice says which flags of a fit allow for what the tests of its certificate suggest.
+package advice
 
 import (
 	"fmt"
@@ -8,20 +9,21 @@ import (
 	"sync"
 
 	"github.com/gatedlearning/moe/host/dataset"
+	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/infer"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/terms"
 )
 
-// Advise says which flags of a fit allow for what the tests of c suggest first, in the
-// certificate of the model: nothing where they pass.
-func (m *Model) Advise(c *infer.Certificate) {
+// Add says in the certificate of the model which flags of a fit allow for what the tests of c suggest first: nothing
+// where they pass.
+func Add(m *fitted.Model, c *infer.Certificate) {
 	if c != nil && len(c.Causes) > 0 {
-		m.Fit.Certificate.Try = m.flagsFor(c.Causes[0])
+		m.Fit.Certificate.Try = flagsFor(m, c.Causes[0])
 	}
 }
 
-func (m *Model) flagsFor(why infer.Cause) string {
+func flagsFor(m *fitted.Model, why infer.Cause) string {
 	switch why.Test {
 	case "":
 		if m.Hierarchy != "" {
@@ -32,12 +34,12 @@ func (m *Model) flagsFor(why infer.Cause) string {
 		if m.K > 1 && len(m.Sigma) == 1 {
 			return "--noise per-expert"
 		}
-		return m.robust()
+		return robust(m)
 	case "spread":
-		return m.robust()
+		return robust(m)
 	case "dependence":
 		if m.Groups != nil {
-			return m.robust()
+			return robust(m)
 		}
 		return "--hac"
 	case "correlation":
@@ -49,15 +51,15 @@ func (m *Model) flagsFor(why infer.Cause) string {
 			func(w []float64) bool { return slices.ContainsFunc(w, func(v float64) bool { return v != 0 }) }) {
 			return "--gate softmax"
 		}
-		return m.formula(why.Features, true)
+		return formula(m, why.Features, true)
 	case "interactions":
-		return m.formula(why.Features, false)
+		return formula(m, why.Features, false)
 	}
 	return ""
 }
 
 // robust is what makes standard errors hold; nothing where they do.
-func (m *Model) robust() string {
+func robust(m *fitted.Model) string {
 	if m.StandardErrors != nil && m.StandardErrors.Kind == string(infer.Robust) {
 		return ""
 	}
@@ -66,15 +68,15 @@ func (m *Model) robust() string {
 
 // formula is one with the product of two features, or the square of one named twice, among the terms of the gate or
 // of the experts; without features, with all products.
-func (m *Model) formula(features []int, gate bool) string {
-	experts, gates := m.sides()
+func formula(m *fitted.Model, features []int, gate bool) string {
+	experts, gates := sides(m)
 	side := &experts
 	if gate {
 		side = &gates
 	}
 	switch {
 	case features != nil:
-		*side += " + " + m.product(features[0], features[1])
+		*side += " + " + product(m, features[0], features[1])
 	case strings.Contains(*side, "+"):
 		*side = "(" + *side + ")^2"
 	default:
@@ -95,7 +97,7 @@ func (m *Model) formula(features []int, gate bool) string {
 const mostNamed = 8
 
 // sides are the terms of the experts and of the gate of the model's formula, or of one that it could have.
-func (m *Model) sides() (experts, gate string) {
+func sides(m *fitted.Model) (experts, gate string) {
 	if m.Design != nil && m.Design.Formula != "" {
 		_, right, _ := strings.Cut(m.Design.Formula, "~")
 		experts, gate, two := strings.Cut(right, "|")
@@ -127,16 +129,16 @@ func (m *Model) sides() (experts, gate string) {
 }
 
 // product is the term of a formula that is the product of two features.
-func (m *Model) product(a, b int) string {
-	first, second := m.term(a), m.term(b)
+func product(m *fitted.Model, a, b int) string {
+	first, second := termOf(m, a), termOf(m, b)
 	if a != b {
 		return first + ":" + second
 	}
 	return "I(" + first + "^2)"
 }
 
-// term is a feature as formulas name it.
-func (m *Model) term(j int) string {
+// termOf is a feature as formulas name it.
+func termOf(m *fitted.Model, j int) string {
 	if m.Design == nil {
 		return term(m.Features[j])
 	}

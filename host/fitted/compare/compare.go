@@ -1,4 +1,5 @@
-package fitted
+// Package compare sets two fits of the same rows beside each other, and tests the smaller where the other contains it.
+package compare
 
 import (
 	"errors"
@@ -8,6 +9,7 @@ import (
 
 	"gonum.org/v1/gonum/stat/distuv"
 
+	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/metric"
 	"github.com/gatedlearning/moe/host/model"
 )
@@ -64,9 +66,9 @@ type NestedTest struct {
 	PValue    float64 `json:"p_value"`
 }
 
-// CompareFits sets fits of the same rows beside each other, those of files that are named so. An error says why they
+// Fits sets fits of the same rows beside each other, those of files that are named so. An error says why they
 // cannot be compared: other rows, or a file that does not say which rows it is of.
-func CompareFits(nameA string, a *Model, nameB string, b *Model) (*Comparison, error) {
+func Fits(nameA string, a *fitted.Model, nameB string, b *fitted.Model) (*Comparison, error) {
 	switch {
 	case a.Fit.RowsDigest == "" || b.Fit.RowsDigest == "":
 		without := nameA
@@ -109,7 +111,7 @@ func CompareFits(nameA string, a *Model, nameB string, b *Model) (*Comparison, e
 	return c, nil
 }
 
-func compared(name string, m *Model) Compared {
+func compared(name string, m *fitted.Model) Compared {
 	experts := fmt.Sprintf("%d %s", m.K, m.Activation)
 	if m.Hierarchy != "" {
 		experts += " in the tree " + m.Hierarchy
@@ -124,7 +126,7 @@ func compared(name string, m *Model) Compared {
 }
 
 // apart says why neither of two models can contain the other, whatever their parameters; nil where one may.
-func apart(a, b *Model) error {
+func apart(a, b *fitted.Model) error {
 	switch {
 	case a.K != b.K:
 		return errors.New("the numbers of experts differ, and at the smaller the larger has no one set of " +
@@ -145,7 +147,7 @@ func apart(a, b *Model) error {
 }
 
 // nested tests the smaller of two models within the larger, or says why it cannot.
-func nested(which string, small, large *Model, s, l Compared) (*NestedTest, error) {
+func nested(which string, small, large *fitted.Model, s, l Compared) (*NestedTest, error) {
 	switch {
 	case slices.ContainsFunc(large.Shared, func(name string) bool { return !sharesOrLacks(small, name) }):
 		return nil, errors.New("the model of more parameters has shared coefficients that the other has not: " +
@@ -184,7 +186,7 @@ func nested(which string, small, large *Model, s, l Compared) (*NestedTest, erro
 }
 
 // sharesOrLacks says whether the experts of m have one coefficient of a feature, or none.
-func sharesOrLacks(m *Model, name string) bool {
+func sharesOrLacks(m *fitted.Model, name string) bool {
 	switch j := slices.Index(m.Features, name); {
 	case slices.Contains(m.Shared, name):
 		return true
@@ -196,7 +198,7 @@ func sharesOrLacks(m *Model, name string) bool {
 }
 
 // groupsColumn is that of the ids of the groups; "" where each row has its own expert.
-func groupsColumn(m *Model) string {
+func groupsColumn(m *fitted.Model) string {
 	if m.Groups == nil {
 		return ""
 	}
@@ -210,7 +212,7 @@ func sees(matrix [][]float64, j int) bool {
 
 // matched pairs the experts whose coefficients of the features that both models have are nearest, each in units of
 // its largest, by the least sum of squared distances.
-func matched(a, b *Model) (pairs [][2]int) {
+func matched(a, b *fitted.Model) (pairs [][2]int) {
 	type shared struct{ a, b int }
 	var features []shared
 	for j, name := range a.Features {

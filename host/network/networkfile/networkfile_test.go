@@ -1,4 +1,4 @@
-package fitted
+package networkfile
 
 import (
 	"errors"
@@ -27,7 +27,7 @@ func TestNetworkOfOtherSizes(t *testing.T) {
 		if err := os.WriteFile(path, []byte(smallNetwork(k, d)), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		_, err := ReadNetwork(path)
+		_, err := Read(path)
 		return err
 	}
 	if err := read(2, 2); err != nil {
@@ -45,4 +45,44 @@ func TestNetworkOfOtherSizes(t *testing.T) {
 			t.Errorf("k = %d, d = %d: %v, want %s", c.k, c.d, err, c.want)
 		}
 	}
+}
+
+// FuzzNetwork looks for content that is read as a network, or the truth of one, and is
+// none.
+func FuzzNetwork(f *testing.F) {
+	for _, size := range [][2]int{{2, 2}, {math.MaxInt / 4, 2}, {2, math.MaxInt}} {
+		f.Add([]byte(smallNetwork(size[0], size[1])))
+	}
+	path := filepath.Join(f.TempDir(), "network.json")
+	write := func(t *testing.T, data []byte) {
+		t.Helper()
+		if err := os.WriteFile(path, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		write(t, data)
+		n, err := Read(path)
+		if err != nil {
+			if bad := (*dataset.Error)(nil); !errors.As(err, &bad) {
+				t.Errorf("%v (%T)", err, err)
+			}
+			return
+		}
+		if m := n.Model(); len(m.Weights) != m.K*m.D || len(m.Output) != m.K {
+			t.Errorf("k = %d, d = %d: %d and %d weights", m.K, m.D, len(m.Weights), len(m.Output))
+		}
+		text, err := n.JSON()
+		if err != nil {
+			t.Fatalf("read and not written: %v", err)
+		}
+		write(t, text)
+		again, err := Read(path)
+		if err != nil {
+			t.Fatalf("written and not read: %v", err)
+		}
+		if second, err := again.JSON(); err != nil || string(second) != string(text) {
+			t.Errorf("another file the second time: %v", err)
+		}
+	})
 }

@@ -1,4 +1,4 @@
-package fitted
+package known
 
 import (
 	"fmt"
@@ -6,16 +6,20 @@ import (
 	"strings"
 
 	"github.com/gatedlearning/moe/host/dataset"
+	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/fitted/jsonfile"
+	"github.com/gatedlearning/moe/host/fitted/stated"
+	"github.com/gatedlearning/moe/host/metric"
 	"github.com/gatedlearning/moe/host/model"
 )
 
 // Reference are parameters from a file, with the activation that they are of: the
 // truth, or those of another fit.
 type Reference struct {
-	Activation Activation
-	Leaves     []Activation // of the experts, where they have several
+	Activation stated.Activation
+	Leaves     []stated.Activation // of the experts, where they have several
 	Params     *model.Params
-	Unknown    []string // as of [Model]
+	Unknown    []string // as of [fitted.Model]
 }
 
 // ReadReference reads the parameters in a model file or a truth file, told apart by
@@ -23,7 +27,7 @@ type Reference struct {
 // by name; those of a truth file stand in the table's order. Faults of the
 // content, features of another name or number among them, are a *dataset.Error.
 func ReadReference(path string, features []string) (*Reference, error) {
-	head, err := HeadOf(path)
+	head, err := jsonfile.HeadOf(path)
 	if err != nil {
 		return nil, err
 	}
@@ -38,7 +42,7 @@ func ReadReference(path string, features []string) (*Reference, error) {
 		}
 		return &Reference{t.Activation, t.Leaves, t.Params(), t.Unknown}, fitting(path, t.D, features)
 	}
-	m, err := Read(path)
+	m, err := fitted.Read(path)
 	if err != nil {
 		return nil, err
 	}
@@ -48,7 +52,7 @@ func ReadReference(path string, features []string) (*Reference, error) {
 // ReadReferences is [ReadReference] for every one of the targets, from the file of a model
 // of several, whose outputs are found by their names.
 func ReadReferences(path string, features, targets []string) ([]*Reference, error) {
-	head, err := HeadOf(path)
+	head, err := jsonfile.HeadOf(path)
 	if err != nil {
 		return nil, err
 	}
@@ -56,7 +60,7 @@ func ReadReferences(path string, features, targets []string) ([]*Reference, erro
 		return nil, &dataset.Error{File: path,
 			Msg: fmt.Sprintf("parameters of one target, where those of %s are wanted", strings.Join(targets, ", "))}
 	}
-	v, err := ReadVector(path)
+	v, err := fitted.ReadVector(path)
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +81,7 @@ func ReadReferences(path string, features, targets []string) ([]*Reference, erro
 }
 
 // referenceOf are the parameters of a model, for a table with these features.
-func referenceOf(path string, m *Model, features []string) (*Reference, error) {
+func referenceOf(path string, m *fitted.Model, features []string) (*Reference, error) {
 	if err := fitting(path, m.D, features); err != nil {
 		return nil, err
 	}
@@ -93,13 +97,13 @@ func referenceOf(path string, m *Model, features []string) (*Reference, error) {
 
 // Same says whether the experts have these activations: act, or leaves where they have
 // several.
-func (r *Reference) Same(act Activation, leaves []Activation) bool {
-	return r.Activation.Same(act) && slices.EqualFunc(r.Leaves, leaves, Activation.Same)
+func (r *Reference) Same(act stated.Activation, leaves []stated.Activation) bool {
+	return r.Activation.Same(act) && slices.EqualFunc(r.Leaves, leaves, stated.Activation.Same)
 }
 
 // Agree compares the values of the activations, of which those of a model have the same
-// names, as [Activation.Agree] does.
-func (r *Reference) Agree(file string, act Activation, leaves []Activation) error {
+// names, as [stated.Activation.Agree] does.
+func (r *Reference) Agree(file string, act stated.Activation, leaves []stated.Activation) error {
 	err := r.Activation.Agree(file, act)
 	for i, leaf := range r.Leaves {
 		if err == nil {
@@ -116,11 +120,20 @@ func fitting(path string, d int, features []string) error {
 	return nil
 }
 
-// ReadParams returns the parameters that [ReadReference] reads.
-func ReadParams(path string, features []string) (*model.Params, error) {
-	r, err := ReadReference(path, features)
-	if err != nil {
-		return nil, err
+// Compare measures an estimate against the truth. Leaves, where they are given, are the
+// activations of the K experts of both: only those of the same stand for each other. It
+// is an error if they differ in k, d or the tree of their gates.
+func Compare(est, truth *model.Params, leaves ...stated.Activation) (fitted.Recovery, error) {
+	if est.K != truth.K || est.D != truth.D {
+		return fitted.Recovery{}, fmt.Errorf("the model has k = %d, d = %d, the truth k = %d, d = %d", est.K, est.D,
+			truth.K, truth.D)
 	}
-	return r.Params, nil
+	if a, b := est.Hierarchy(), truth.Hierarchy(); !a.Equal(b) {
+		return fitted.Recovery{}, fmt.Errorf("the model is the tree %s, the truth %s", a, b)
+	}
+	if est.Zero != truth.Zero {
+		return fitted.Recovery{}, fmt.Errorf("of the model and the truth one has an expert that is always 0")
+	}
+	ereg, perm := metric.EregOf(est, truth, stated.Kinds(leaves))
+	return fitted.Recovery{EReg: ereg, EGating: metric.Egating(est, truth, perm)}, nil
 }

@@ -1,4 +1,4 @@
-package fitted
+package stated
 
 import (
 	"crypto/sha256"
@@ -6,8 +6,8 @@ import (
 	"fmt"
 )
 
-// MaxModule is the size in bytes of the largest WebAssembly module that a file may have in it.
-const MaxModule = 256 << 10
+// maxModule is the size in bytes of the largest WebAssembly module that a file may have in it.
+const maxModule = 256 << 10
 
 // Module is a WebAssembly module in a file.
 type Module struct {
@@ -15,10 +15,10 @@ type Module struct {
 	Code   []byte `json:"code"`   // in base64
 }
 
-// NewModule returns the module code as files have it. One that is longer than [MaxModule] is an error.
+// NewModule returns the module code as files have it. One that is longer than 256 KiB is an error.
 func NewModule(code []byte) (*Module, error) {
-	if len(code) > MaxModule {
-		return nil, fmt.Errorf("a module of %d bytes; %d go into a model's file", len(code), MaxModule)
+	if len(code) > maxModule {
+		return nil, fmt.Errorf("a module of %d bytes; %d go into a model's file", len(code), maxModule)
 	}
 	return &Module{SHA256: digestOf(code), Code: code}, nil
 }

@@ -1,33 +1,39 @@
-package fitted
+// Package networkfile is the file of a network with one hidden layer: of a fit, or of what a sample was drawn from.
+package networkfile
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
+	"slices"
 
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/gatedlearning/moe/host/dataset"
+	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/fitted/check"
+	"github.com/gatedlearning/moe/host/fitted/jsonfile"
+	"github.com/gatedlearning/moe/host/fitted/stated"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/native"
 	"github.com/gatedlearning/moe/internal/atomicfile"
 	"github.com/gatedlearning/moe/internal/numeric"
 )
 
-// NetworkFormat is the version of the network's file that this package writes
+// Format is the version of the network's file that this package writes
 // and reads.
-const NetworkFormat = "moe-network/v1"
+const Format = "moe-network/v1"
 
 // Network is a network with one hidden layer of K units over D features,
 // y = Σ_i v_i·φ(⟨w_i, x⟩) + σ·N(0,1). Its JSON is the network's file: of a fit, or
 // of what a sample was drawn from.
 type Network struct {
-	Format     string     `json:"format"`
-	Activation Activation `json:"activation"`
-	D          int        `json:"d"`
-	K          int        `json:"k"`
-	Features   []string   `json:"features"` // D names
-	Target     string     `json:"target"`
+	Format     string            `json:"format"`
+	Activation stated.Activation `json:"activation"`
+	D          int               `json:"d"`
+	K          int               `json:"k"`
+	Features   []string          `json:"features"` // D names
+	Target     string            `json:"target"`
 
 	Weights       [][]float64 `json:"weights"`        // K rows w_i of D
 	OutputWeights []float64   `json:"output_weights"` // K: v_i, none of them 0
@@ -39,7 +45,7 @@ type Network struct {
 	// another process.
 	Approximation *native.Coefficients `json:"approximation,omitempty"`
 
-	Unknown []string `json:"-"` // as of [Model]
+	Unknown []string `json:"-"` // as of [fitted.Model]
 }
 
 // NetworkFit says how a network was found.
@@ -55,9 +61,9 @@ type NetworkFit struct {
 	Iterations int            `json:"iterations"`
 	Starts     []NetworkStart `json:"starts"`
 
-	Tensors     *TensorEstimate `json:"tensors"`     // null where there was no tensor initialisation
-	Certificate *Certificate    `json:"certificate"` // null where there is none: see the notes
-	Notes       []string        `json:"notes"`
+	Tensors     *TensorEstimate     `json:"tensors"`     // null where there was no tensor initialisation
+	Certificate *fitted.Certificate `json:"certificate"` // null where there is none: see the notes
+	Notes       []string            `json:"notes"`
 
 	Truth *NetworkRecovery `json:"truth,omitempty"` // where the true weights were given
 }
@@ -93,21 +99,21 @@ type NetworkRecovery struct {
 	EReg          float64 `json:"e_reg"`          // of the directions, as for mixtures
 }
 
-// NewNetwork is the file of a network without a fit.
-func NewNetwork(act Activation, n *model.Network, schema dataset.Schema) *Network {
+// New is the file of a network without a fit.
+func New(act stated.Activation, n *model.Network, schema dataset.Schema) *Network {
 	n = n.Clone()
 	return &Network{
-		Format: NetworkFormat, Activation: act, D: n.D, K: n.K, Features: schema.Features, Target: schema.Target,
-		Weights: rows(n.Weights, n.K, n.D), OutputWeights: n.Output, Sigma: n.Sigma,
+		Format: Format, Activation: act, D: n.D, K: n.K, Features: schema.Features, Target: schema.Target,
+		Weights: slices.Collect(slices.Chunk(n.Weights, n.D)), OutputWeights: n.Output, Sigma: n.Sigma,
 	}
 }
 
-// ReadNetwork reads and validates a network's file. Faults of its content are a
+// Read reads and validates a network's file. Faults of its content are a
 // *dataset.Error.
-func ReadNetwork(path string) (*Network, error) {
+func Read(path string) (*Network, error) {
 	n := new(Network)
 	var err error
-	if n.Unknown, err = readSized(path, n, func() (k, d int) { return n.K, n.D }); err != nil {
+	if n.Unknown, err = jsonfile.ReadSized(path, n, func() (k, d int) { return n.K, n.D }); err != nil {
 		return nil, err
 	}
 	if err := n.Validate(); err != nil {
@@ -116,32 +122,10 @@ func ReadNetwork(path string) (*Network, error) {
 	return n, nil
 }
 
-// Head is what tells files of ours apart.
-type Head struct {
-	Format  string // "" where it has none
-	Several bool   // it has outputs, those of a [Vector]
-}
-
-// HeadOf reads the head of a file of ours.
-func HeadOf(path string) (Head, error) {
-	var head struct {
-		Format  *string          `json:"format"`
-		Outputs *json.RawMessage `json:"outputs"`
-	}
-	if _, _, err := readJSON(path, &head); err != nil {
-		return Head{}, err
-	}
-	out := Head{Several: head.Outputs != nil}
-	if head.Format != nil {
-		out.Format = *head.Format
-	}
-	return out, nil
-}
-
 // Model returns the network's parameters.
 func (n *Network) Model() *model.Network {
 	out := model.NewNetwork(n.K, n.D)
-	fill(out.Weights, n.Weights)
+	copy(out.Weights, slices.Concat(n.Weights...))
 	copy(out.Output, n.OutputWeights)
 	out.Sigma = n.Sigma
 	return out
@@ -165,27 +149,27 @@ func (n *Network) JSON() ([]byte, error) {
 	if c.Activation.Params == nil {
 		c.Activation.Params = map[string]float64{}
 	}
-	return indent(&c)
+	return jsonfile.Indent(&c)
 }
 
 // Validate reports the first thing that is wrong with the network: a format that
-// is not [NetworkFormat], sizes that do not fit k and d, numbers that are not
+// is not [Format], sizes that do not fit k and d, numbers that are not
 // finite, zeros among the output weights, or weights that are linearly dependent.
 func (n *Network) Validate() error {
-	if n.Format != NetworkFormat {
-		return fmt.Errorf("format is %q, want %q", n.Format, NetworkFormat)
+	if n.Format != Format {
+		return fmt.Errorf("format is %q, want %q", n.Format, Format)
 	}
 	if err := n.Activation.Check(); err != nil {
 		return err
 	}
-	if n.K < 1 || n.D < 1 {
-		return fmt.Errorf("k = %d, d = %d, want at least 1", n.K, n.D)
+	if err := check.Sizes(n.K, n.D); err != nil {
+		return err
 	}
-	if err := firstError(
-		checkNames(n.Features, n.Target, n.D),
-		checkMatrix("weights", n.Weights, n.K, n.D),
-		checkVector("output_weights", n.OutputWeights, n.K),
-		checkVector("sigma", []float64{n.Sigma}, 1),
+	if err := cmp.Or(
+		check.Names(n.Features, n.Target, n.D),
+		check.Matrix("weights", n.Weights, n.K, n.D),
+		check.Vector("output_weights", n.OutputWeights, n.K),
+		check.Vector("sigma", []float64{n.Sigma}, 1),
 	); err != nil {
 		return err
 	}
