@@ -123,7 +123,7 @@ func TestModelFaults(t *testing.T) {
 		{good[len(good)/2:], "", "the file is empty or cut short"},
 		{"\n}\n", "\n} {}", "something follows the object"},
 		{`"d": 2`, `"d": 2,,`, ":10:10: not the JSON expected: invalid character ','"},
-		{`"d": 2`, `"d": "2"`, "d is a string, want a int"},
+		{`"d": 2`, `"d": "2"`, "d is a string, want a whole number"},
 		{`"d": 2`, `"d": 2, "d": 2`, `:10:13: not the JSON expected: member "d" stands twice in its object`},
 		{`"d": 2`, `"D": 2, "d": 2`, `:10:5: not the JSON expected: member "D": want "d"`},
 		{`"k": 2`, `"\u212a": 2`, `: want "k"`}, // a Kelvin sign, which json takes for k
@@ -146,7 +146,7 @@ func TestModelFaults(t *testing.T) {
 		{`"target": "y"`, `"target": "x1"`, `: features[0] = "x1" is empty or named twice`},
 		{`[1, -0.3333333333333333]`, `[1, null]`, "null in a list"},
 		{`[1, -0.3333333333333333]`, `[1]`, ": regressors[0] has 1 values, want 2"},
-		{`[1, -0.3333333333333333]`, `[1, 1e999]`, "regressors is a number 1e999"},
+		{`[1, -0.3333333333333333]`, `[1, 1e999]`, "regressors is the number 1e999, want one that double precision holds"},
 		{`[1, -0.3333333333333333]`, `[1, NaN]`, "invalid character 'N'"},
 		{`[0.5, 2]`, `[0.5, 2], [1, 1]`, ": gating has 2 rows, want 1"},
 		{`"sigma": 0.05`, `"sigma": 0`, ": sigma = 0"},

@@ -49,3 +49,25 @@ func TestMembers(t *testing.T) {
 		}
 	}
 }
+
+// TestDecode: a value of another kind is told in the words of JSON.
+func TestDecode(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"d": 1, "list": [{"n": 2}]}`: "",
+		`{"d": 1.5}`:                   "d is the number 1.5, want a whole number",
+		`{"d": "1"}`:                   "d is a string, want a whole number",
+		`{"list": {}}`:                 "list is an object, want an array",
+		`{"list": [true]}`:             "list is true or false, want an object",
+		`{"any": {"x": 1e400}}`:        "any is the number 1e400, want one that double precision holds",
+		`{"any": {"x": []}}`:           "any is an array, want a number",
+		`[]`:                           "the file is an array, want an object",
+		`{"d": 1`:                      "the file is empty or cut short",
+		`{} {}`:                        "something follows the object",
+	} {
+		var of outer
+		err := strictjson.Decode([]byte(text), &of)
+		if (err == nil) != (want == "") || err != nil && err.Error() != want {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+}
