@@ -159,7 +159,7 @@ func compareWithTruth(cmd *cobra.Command, m *fitted.Model, truthPath string) (*f
 	return compareWith(m, truthPath, truth)
 }
 
-// compareWith is compare with parameters that have been read.
+// compareWith is compareWithTruth with parameters that have been read.
 func compareWith(m *fitted.Model, truthPath string, truth *known.Reference) (*fitted.Recovery, error) {
 	if err := sameActivation(truthPath, truth, m.Activation, m.Leaves); err != nil {
 		return nil, err

@@ -8,7 +8,6 @@ import (
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/search"
-
 	"github.com/gatedlearning/moe/internal/numeric"
 )
 
