@@ -43,6 +43,9 @@ const (
 	Stalled   = "stalled"   // no step leads higher
 )
 
+// mostRefused are the steps from one point that may lead down: each halves the next at least, so that none is left.
+const mostRefused = 64
+
 // Point is where the next pass sums.
 func (c *Climb) Point() []float64 {
 	if c.Trial != nil {
@@ -73,8 +76,10 @@ func (c *Climb) Validate(name string, k, d int) error {
 		return fmt.Errorf("%s.ended is %q", name, c.Ended)
 	case len(c.Curvature) != 0 && len(c.Curvature) != 8*(q+q*(q+1)/2):
 		return fmt.Errorf("%s.curvature has %d bytes, want %d", name, len(c.Curvature), 8*(q+q*(q+1)/2))
-	case !(c.Damping >= 0) || c.Agreeing < 0 || c.Met < 0 || c.Refused < 0 || c.Refused > 64:
+	case !(c.Damping >= 0) || c.Agreeing < 0 || c.Met < 0 || c.Refused < 0:
 		return fmt.Errorf("%s has a number below 0", name)
+	case c.Refused > mostRefused:
+		return fmt.Errorf("%s has %d refused steps, more than %d", name, c.Refused, mostRefused)
 	}
 	v := make([]float64, len(c.Curvature)/8)
 	numeric.ReadFloats(v, c.Curvature)
