@@ -108,6 +108,9 @@ var imports = map[string][]string{
 	"host/fitted/progress": {"internal/numeric", "host/fitted/check"},
 	"host/fitted/stated":   {"sdk", "expression", "table", "internal/claims", "internal/numeric", "host/dataset"},
 
+	// What tests of readers of files share.
+	"host/fitted/fittedtest": {"host/dataset", "host/model"},
+
 	// What is said of fitted models: two of them beside each other, what a certificate suggests, and how far they
 	// are from what is known before.
 	"host/fitted/advice":  {"host/dataset", "host/fitted", "host/infer", "host/model", "host/terms"},

@@ -17,29 +17,6 @@ import (
 	"github.com/gatedlearning/moe/internal/testslow"
 )
 
-// tableWith is a table of one feature, 0, 1, 2, …, with columns of roles.
-func tableWith(n int, roles map[model.Role]func(row int) float64) dataset.Loaded {
-	schema, data := dataset.Schema{Features: []string{"x"}, Target: "y"}, &model.Data{N: n, D: 1}
-	for role := range roles {
-		schema.Roles[role] = "column"
-	}
-	for at := 0; at < n; at += model.BlockRows {
-		b := model.Block{N: min(model.BlockRows, n-at)}
-		b.X, b.Y = make([]float64, b.N), make([]float64, b.N)
-		for r := range b.N {
-			b.X[r] = float64(at + r)
-		}
-		for role, of := range roles {
-			b.Role[role] = make([]float64, b.N)
-			for r := range b.N {
-				b.Role[role][r] = of(at + r)
-			}
-		}
-		data.Blocks = append(data.Blocks, b)
-	}
-	return dataset.InMemory(schema, data)
-}
-
 // TestAtLeastByHand: the e-value against one expert is that of least squares on the one half and of the mixture's density,
 // summed up here, on the other.
 func TestAtLeastByHand(t *testing.T) {
@@ -132,12 +109,12 @@ func TestAtLeastOne(t *testing.T) {
 	for seed := range uint64(100) {
 		rng := rand.New(rand.NewPCG(seed, 3434))
 		cfg := Config{Intercepts: BothIntercepts, Seed: seed, Threads: 1}
-		table, act := tableWith(60, nil), ident
-		b := &table.Data.Blocks[0]
-		for r := range b.N {
-			b.X[r] = rng.NormFloat64()
-			b.Y[r] = b.X[r] + rng.NormFloat64()
+		x, y := make([]float64, 60), make([]float64, 60)
+		for r := range y {
+			x[r] = rng.NormFloat64()
+			y[r] = x[r] + rng.NormFloat64()
 		}
+		table, act := dataset.Matrix(mat.NewDense(len(x), 1, x), y), ident
 		if seed%2 == 1 {
 			counts := map[[2]float64]float64{}
 			for r := range 240 {
@@ -145,12 +122,11 @@ func TestAtLeastOne(t *testing.T) {
 				counts[[2]float64{x, poisson(math.Exp(0.3+0.4*x), rng)}]++
 			}
 			cells := slices.SortedFunc(maps.Keys(counts), func(a, b [2]float64) int { return slices.Compare(a[:], b[:]) })
-			table = tableWith(len(cells), map[model.Role]func(int) float64{
-				model.Weights: func(row int) float64 { return counts[cells[row]] }})
-			b = &table.Data.Blocks[0]
+			x, y, weights := make([]float64, len(cells)), make([]float64, len(cells)), make([]float64, len(cells))
 			for r, cell := range cells {
-				b.X[r], b.Y[r] = cell[0], cell[1]
+				x[r], y[r], weights[r] = cell[0], cell[1], counts[cell]
 			}
+			table = dataset.WeightedMatrix(mat.NewDense(len(x), 1, x), y, weights)
 			cfg.Family, act = "poisson", exponential
 		}
 		s, err := openRange(t.Context(), act, table, 1, 2, cfg)

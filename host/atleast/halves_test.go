@@ -4,31 +4,32 @@ import (
 	"math"
 	"testing"
 
+	"gonum.org/v1/gonum/mat"
+
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/model"
 )
 
 // tableWith is a table of one feature, 0, 1, 2, …, with columns of roles.
-func tableWith(n int, roles map[model.Role]func(row int) float64) dataset.Loaded {
-	schema, data := dataset.Schema{Features: []string{"x"}, Target: "y"}, &model.Data{N: n, D: 1}
-	for role := range roles {
-		schema.Roles[role] = "column"
-	}
-	for at := 0; at < n; at += model.BlockRows {
-		b := model.Block{N: min(model.BlockRows, n-at)}
-		b.X, b.Y = make([]float64, b.N), make([]float64, b.N)
-		for r := range b.N {
-			b.X[r] = float64(at + r)
+func tableWith(t *testing.T, n int, roles map[model.Role]func(row int) float64) dataset.Loaded {
+	t.Helper()
+	column := func(of func(row int) float64) []float64 {
+		out := make([]float64, n)
+		for row := range out {
+			out[row] = of(row)
 		}
-		for role, of := range roles {
-			b.Role[role] = make([]float64, b.N)
-			for r := range b.N {
-				b.Role[role][r] = of(at + r)
-			}
-		}
-		data.Blocks = append(data.Blocks, b)
+		return out
 	}
-	return dataset.InMemory(schema, data)
+	feature := mat.NewDense(n, 1, column(func(row int) float64 { return float64(row) }))
+	src := dataset.Matrix(feature, make([]float64, n))
+	for role, of := range roles {
+		src = src.With(role, "column", column(of))
+	}
+	data, err := dataset.Load(t.Context(), src)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dataset.InMemory(src.Schema(), data)
 }
 
 // TestHalves: no row is in both halves and none in neither, groups and clusters are whole, copies of a row are dealt one by
@@ -41,10 +42,10 @@ func TestHalves(t *testing.T) {
 		whole int  // rows of a unit
 		both  bool // a row may be in both
 	}{
-		"rows":     {tableWith(100, nil), 1, false},
-		"groups":   {tableWith(99, map[model.Role]func(int) float64{model.Groups: third}), 3, false},
-		"clusters": {tableWith(99, map[model.Role]func(int) float64{model.Clusters: third, model.Weights: weighty}), 3, false},
-		"weights":  {tableWith(100, map[model.Role]func(int) float64{model.Weights: weighty}), 1, true},
+		"rows":     {tableWith(t, 100, nil), 1, false},
+		"groups":   {tableWith(t, 99, map[model.Role]func(int) float64{model.Groups: third}), 3, false},
+		"clusters": {tableWith(t, 99, map[model.Role]func(int) float64{model.Clusters: third, model.Weights: weighty}), 3, false},
+		"weights":  {tableWith(t, 100, map[model.Role]func(int) float64{model.Weights: weighty}), 1, true},
 	} {
 		half, why, err := halves(t.Context(), c.table.Data, c.table.Schema(), 1, 0)
 		if why != "" || err != nil {
@@ -79,13 +80,13 @@ func TestHalves(t *testing.T) {
 			t.Errorf("%s: a half has %.2f of the weight", name, r)
 		}
 	}
-	fractions := tableWith(10, map[model.Role]func(int) float64{model.Weights: func(int) float64 { return 1.5 }})
+	fractions := tableWith(t, 10, map[model.Role]func(int) float64{model.Weights: func(int) float64 { return 1.5 }})
 	if _, why, _ := halves(t.Context(), fractions.Data, fractions.Schema(), 1, 0); why == "" {
 		t.Error("halves of weights that are no counts")
 	}
 	for name, roles := range map[string]map[model.Role]func(int) float64{
 		"rows": nil, "groups": {model.Groups: third}, "weights": {model.Weights: func(int) float64 { return 3 }}} {
-		large := tableWith(5*mostRows, roles)
+		large := tableWith(t, 5*mostRows, roles)
 		half, _, err := halves(t.Context(), large.Data, large.Schema(), 1, 0)
 		if err != nil {
 			t.Fatal(err)

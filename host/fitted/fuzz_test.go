@@ -1,14 +1,12 @@
 package fitted
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
 	"testing"
 
-	"github.com/gatedlearning/moe/host/dataset"
+	"github.com/gatedlearning/moe/host/fitted/fittedtest"
 	"github.com/gatedlearning/moe/host/fitted/jsonfile"
-	"github.com/gatedlearning/moe/host/model"
 )
 
 // Files of small trees and of several targets.
@@ -44,63 +42,20 @@ func seeds(f *testing.F) {
 	f.Add([]byte(`{"format": "moe-model/v1", "activation": {"name": "relu"}, "d": 1, "k": 1, "features": ["x"], "target": "y", "regressors": [[1]], "gating": [], "sigma": [1], "proportions": [1], "fit": {"n": 1}}`))
 }
 
-// content is where a fuzz target's worker keeps what it reads.
-func content(f *testing.F) (path string, write func(*testing.T, []byte)) {
-	path = filepath.Join(f.TempDir(), "content.json")
-	return path, func(t *testing.T, data []byte) {
-		t.Helper()
-		if err := os.WriteFile(path, data, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
-// onlyDataErrors fails for an error that is not one of the file's content.
-func onlyDataErrors(t *testing.T, err error) {
-	t.Helper()
-	if bad := (*dataset.Error)(nil); err != nil && !errors.As(err, &bad) {
-		t.Errorf("%v (%T)", err, err)
-	}
-}
-
-// whole fails for parameters whose slices do not have their shape.
-func whole(t *testing.T, p *model.Params) {
-	t.Helper()
-	if len(p.Regressors) != p.K*p.D || len(p.Gating) != (p.K-1)*p.D || len(p.Sigma) != 1 && len(p.Sigma) != p.K {
-		t.Errorf("k = %d, d = %d: %d, %d and %d values", p.K, p.D, len(p.Regressors), len(p.Gating), len(p.Sigma))
-	}
-	for _, s := range p.Sigma {
-		if !(s > 0) {
-			t.Errorf("sigma %v", s)
-		}
-	}
-}
-
 // FuzzModel looks for content that is read as a model and is none: that cannot be
 // written, or is another when it is read again.
 func FuzzModel(f *testing.F) {
 	seeds(f)
-	path, write := content(f)
+	file := fittedtest.NewContent(f)
 	f.Fuzz(func(t *testing.T, data []byte) {
-		write(t, data)
-		m, err := Read(path)
-		onlyDataErrors(t, err)
+		file.Write(t, data)
+		m, err := Read(string(file))
+		fittedtest.OnlyDataErrors(t, err)
 		if err != nil {
 			return
 		}
-		whole(t, m.Params())
-		text, err := m.JSON()
-		if err != nil {
-			t.Fatalf("read and not written: %v", err)
-		}
-		write(t, text)
-		again, err := Read(path)
-		if err != nil {
-			t.Fatalf("written and not read: %v", err)
-		}
-		if second, err := again.JSON(); err != nil || string(second) != string(text) {
-			t.Errorf("another file the second time: %v", err)
-		}
+		fittedtest.Whole(t, m.Params())
+		fittedtest.Again(t, file, m, Read)
 	})
 }
 
@@ -109,13 +64,13 @@ func FuzzModel(f *testing.F) {
 func FuzzVector(f *testing.F) {
 	f.Add([]byte(smallVector))
 	f.Add([]byte(sharedVector))
-	path, write := content(f)
+	file := fittedtest.NewContent(f)
 	f.Fuzz(func(t *testing.T, data []byte) {
-		write(t, data)
-		head, err := jsonfile.HeadOf(path)
-		onlyDataErrors(t, err)
-		v, err := ReadVector(path)
-		onlyDataErrors(t, err)
+		file.Write(t, data)
+		head, err := jsonfile.HeadOf(string(file))
+		fittedtest.OnlyDataErrors(t, err)
+		v, err := ReadVector(string(file))
+		fittedtest.OnlyDataErrors(t, err)
 		if err != nil {
 			return
 		}
@@ -124,22 +79,11 @@ func FuzzVector(f *testing.F) {
 		}
 		for j := range v.Outputs {
 			if v.Outputs[j].Sigma != nil { // else its mean is all there is
-				whole(t, v.Params(j))
-				whole(t, v.Model(j).Params())
+				fittedtest.Whole(t, v.Params(j))
+				fittedtest.Whole(t, v.Model(j).Params())
 			}
 		}
-		text, err := v.JSON()
-		if err != nil {
-			t.Fatalf("read and not written: %v", err)
-		}
-		write(t, text)
-		again, err := ReadVector(path)
-		if err != nil {
-			t.Fatalf("written and not read: %v", err)
-		}
-		if second, err := again.JSON(); err != nil || string(second) != string(text) {
-			t.Errorf("another file the second time: %v", err)
-		}
+		fittedtest.Again(t, file, v, ReadVector)
 	})
 }
 

@@ -1,7 +1,6 @@
 package known
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -9,8 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/fitted/fittedtest"
 	"github.com/gatedlearning/moe/host/fitted/stated"
 	"github.com/gatedlearning/moe/host/model"
 )
@@ -117,40 +116,12 @@ func TestCompareTrees(t *testing.T) {
 	}
 }
 
-func write(t *testing.T, path string, data []byte) {
-	t.Helper()
-	if err := os.WriteFile(path, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// onlyDataErrors fails for an error that is not one of the file's content.
-func onlyDataErrors(t *testing.T, err error) {
-	t.Helper()
-	if bad := (*dataset.Error)(nil); !errors.As(err, &bad) {
-		t.Errorf("%v (%T)", err, err)
-	}
-}
-
-// whole fails for parameters whose slices do not have their shape.
-func whole(t *testing.T, p *model.Params) {
-	t.Helper()
-	if len(p.Regressors) != p.K*p.D || len(p.Gating) != (p.K-1)*p.D || len(p.Sigma) != 1 && len(p.Sigma) != p.K {
-		t.Errorf("k = %d, d = %d: %d, %d and %d values", p.K, p.D, len(p.Regressors), len(p.Gating), len(p.Sigma))
-	}
-	for _, s := range p.Sigma {
-		if !(s > 0) {
-			t.Errorf("sigma %v", s)
-		}
-	}
-}
-
 // TestSmallTruths: what fuzzing begins with is read, so that it gets behind the first check.
 func TestSmallTruths(t *testing.T) {
 	for _, text := range []string{smallTreeTruth, smallTruth} {
-		path := filepath.Join(t.TempDir(), "small.json")
-		write(t, path, []byte(text))
-		if _, err := ReadTruth(path); err != nil {
+		file := fittedtest.NewContent(t)
+		file.Write(t, []byte(text))
+		if _, err := ReadTruth(string(file)); err != nil {
 			t.Error(err)
 		}
 	}
@@ -160,19 +131,19 @@ func TestSmallTruths(t *testing.T) {
 func FuzzTruth(f *testing.F) {
 	f.Add([]byte(smallTreeTruth))
 	f.Add([]byte(smallTruth))
-	path := filepath.Join(f.TempDir(), "truth.json")
+	file := fittedtest.NewContent(f)
 	f.Fuzz(func(t *testing.T, data []byte) {
-		write(t, path, data)
-		truth, err := ReadTruth(path)
+		file.Write(t, data)
+		truth, err := ReadTruth(string(file))
 		if err != nil {
-			onlyDataErrors(t, err)
+			fittedtest.OnlyDataErrors(t, err)
 			return
 		}
-		whole(t, truth.Params())
-		if err := truth.Write(t.Context(), path); err != nil {
+		fittedtest.Whole(t, truth.Params())
+		if err := truth.Write(t.Context(), string(file)); err != nil {
 			t.Fatalf("read and not written: %v", err)
 		}
-		if _, err := ReadTruth(path); err != nil {
+		if _, err := ReadTruth(string(file)); err != nil {
 			t.Errorf("written and not read: %v", err)
 		}
 		if _, err := Compare(truth.Params(), truth.Params()); err != nil {
@@ -202,17 +173,17 @@ func FuzzReference(f *testing.F) {
 		}
 		f.Add(text)
 	}
-	path := filepath.Join(f.TempDir(), "model.json")
+	file := fittedtest.NewContent(f)
 	f.Fuzz(func(t *testing.T, data []byte) {
-		write(t, path, data)
-		if m, err := fitted.Read(path); err == nil {
-			r, err := ReadReference(path, m.Features)
+		file.Write(t, data)
+		if m, err := fitted.Read(string(file)); err == nil {
+			r, err := ReadReference(string(file), m.Features)
 			if err != nil {
 				t.Fatal(err)
 			}
-			whole(t, r.Params)
+			fittedtest.Whole(t, r.Params)
 		}
-		v, err := fitted.ReadVector(path)
+		v, err := fitted.ReadVector(string(file))
 		if err != nil {
 			return
 		}
@@ -220,13 +191,13 @@ func FuzzReference(f *testing.F) {
 		for _, o := range v.Outputs {
 			targets = append(targets, o.Target)
 		}
-		all, err := ReadReferences(path, v.Features, targets)
+		all, err := ReadReferences(string(file), v.Features, targets)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, r := range all {
 			if r.Params.Sigma != nil { // else its mean is all there is
-				whole(t, r.Params)
+				fittedtest.Whole(t, r.Params)
 			}
 			if _, err := Compare(r.Params, r.Params, r.Leaves...); err != nil {
 				t.Error(err)

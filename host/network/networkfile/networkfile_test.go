@@ -4,12 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/gatedlearning/moe/host/dataset"
+	"github.com/gatedlearning/moe/host/fitted/fittedtest"
 )
 
 // smallNetwork is the file of a network of k units over d features, as it says itself,
@@ -22,12 +21,10 @@ func smallNetwork(k, d int) string {
 // TestNetworkOfOtherSizes: sizes that a network's file has not are refused before anything is made of
 // them: the Go runtime ends a process that asks for too much.
 func TestNetworkOfOtherSizes(t *testing.T) {
+	file := fittedtest.NewContent(t)
 	read := func(k, d int) error {
-		path := filepath.Join(t.TempDir(), "network.json")
-		if err := os.WriteFile(path, []byte(smallNetwork(k, d)), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		_, err := Read(path)
+		file.Write(t, []byte(smallNetwork(k, d)))
+		_, err := Read(string(file))
 		return err
 	}
 	if err := read(2, 2); err != nil {
@@ -53,36 +50,17 @@ func FuzzNetwork(f *testing.F) {
 	for _, size := range [][2]int{{2, 2}, {math.MaxInt / 4, 2}, {2, math.MaxInt}} {
 		f.Add([]byte(smallNetwork(size[0], size[1])))
 	}
-	path := filepath.Join(f.TempDir(), "network.json")
-	write := func(t *testing.T, data []byte) {
-		t.Helper()
-		if err := os.WriteFile(path, data, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
+	file := fittedtest.NewContent(f)
 	f.Fuzz(func(t *testing.T, data []byte) {
-		write(t, data)
-		n, err := Read(path)
+		file.Write(t, data)
+		n, err := Read(string(file))
 		if err != nil {
-			if bad := (*dataset.Error)(nil); !errors.As(err, &bad) {
-				t.Errorf("%v (%T)", err, err)
-			}
+			fittedtest.OnlyDataErrors(t, err)
 			return
 		}
 		if m := n.Model(); len(m.Weights) != m.K*m.D || len(m.Output) != m.K {
 			t.Errorf("k = %d, d = %d: %d and %d weights", m.K, m.D, len(m.Weights), len(m.Output))
 		}
-		text, err := n.JSON()
-		if err != nil {
-			t.Fatalf("read and not written: %v", err)
-		}
-		write(t, text)
-		again, err := Read(path)
-		if err != nil {
-			t.Fatalf("written and not read: %v", err)
-		}
-		if second, err := again.JSON(); err != nil || string(second) != string(text) {
-			t.Errorf("another file the second time: %v", err)
-		}
+		fittedtest.Again(t, file, n, Read)
 	})
 }
