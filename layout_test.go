@@ -104,7 +104,7 @@ var imports = map[string][]string{
 	"host/fitted":  {"host/model", "host/mixture", "host/dataset", "host/fitted/check", "host/fitted/jsonfile", "host/fitted/progress", "host/fitted/stated", "host/infer", "host/native", "host/scaling", "host/terms", "internal/atomicfile", "internal/numeric", gonum},
 	// Below the fitted model: its file as JSON, what may stand in it, activations, and how far passes have come.
 	"host/fitted/check":    {"internal/numeric"},
-	"host/fitted/jsonfile": {"host/dataset", "internal/strictjson", "internal/textfile"},
+	"host/fitted/jsonfile": {"internal/atomicfile", "host/dataset", "internal/strictjson", "internal/textfile"},
 	"host/fitted/progress": {"internal/numeric", "host/fitted/check"},
 	"host/fitted/stated":   {"sdk", "expression", "table", "internal/claims", "internal/numeric", "host/dataset"},
 

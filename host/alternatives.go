@@ -9,6 +9,7 @@ import (
 	"github.com/gatedlearning/moe/host/crossvalidation"
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/mixture"
+	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/host/result"
 	"github.com/gatedlearning/moe/sdk"
 )
@@ -21,10 +22,10 @@ import (
 func CrossValidate(ctx context.Context, act sdk.Activation, src dataset.Source, from, to, folds int,
 	cfg Config) ([]crossvalidation.HeldOut, error) {
 	if from < 1 || to < from {
-		return nil, refuse("k from %d to %d, want 1 or more, the smaller first", from, to)
+		return nil, problem.Refuse("k from %d to %d, want 1 or more, the smaller first", from, to)
 	}
 	one := Alternative{Activation: act, Source: src, From: from, To: to, Config: cfg}
-	return crossvalidation.Of(ctx, one.tried(), folds)
+	return crossvalidation.Of(ctx, one.tried(), parting(cfg, folds))
 }
 
 // everyK fits every number of experts to a table, each from its neighbours too as [FitRange] does.
@@ -78,6 +79,7 @@ type Alternative struct {
 // The fit of the chosen one to all rows is [Fit] or [FitRange] with [Config.ChosenBy].
 func Compare(ctx context.Context, all []Alternative) (*crossvalidation.Comparison, error) {
 	var tried []crossvalidation.Alternative
+	var by crossvalidation.Parting
 	var families []string
 	for _, a := range all {
 		tried = append(tried, a.tried())
@@ -85,19 +87,28 @@ func Compare(ctx context.Context, all []Alternative) (*crossvalidation.Compariso
 		case a.Refused != nil:
 			continue
 		case a.From < 1 || a.To < a.From:
-			return nil, refuse("k from %d to %d, want 1 or more, the smaller first", a.From, a.To)
+			return nil, problem.Refuse("k from %d to %d, want 1 or more, the smaller first", a.From, a.To)
 		case a.Config.Leaves != nil:
-			return nil, refuse("descriptions are compared of experts of one activation, not of leaves of several")
+			return nil, problem.Refuse("descriptions are compared of experts of one activation, not of leaves of " +
+				"several")
+		}
+		if len(families) == 0 {
+			by = parting(a.Config, 0)
 		}
 		families = append(families, a.Config.Family)
 	}
 	if len(families) == 0 {
-		return nil, refuse("there is nothing to compare")
+		return nil, problem.Refuse("there is nothing to compare")
 	}
 	if err := Comparable(families); err != nil {
 		return nil, err
 	}
-	return crossvalidation.Compare(ctx, tried)
+	return crossvalidation.Compare(ctx, tried, by)
+}
+
+// parting is how rows are parted into so many folds, 0 for the default, and fits are made of them.
+func parting(c Config, folds int) crossvalidation.Parting {
+	return crossvalidation.Parting{Folds: folds, Seed: c.Seed, Threads: c.Threads, Progress: c.shows(StageHeldOut)}
 }
 
 // tried is an alternative with its fits.
@@ -110,7 +121,6 @@ func (a Alternative) tried() crossvalidation.Alternative {
 			cfg.Checkpoint, cfg.Resume, cfg.Progress = nil, nil, nil
 			return everyK(ctx, a.Activation, rows, from, to, cfg)
 		},
-		Seed: a.Config.Seed, Threads: a.Config.Threads, Progress: a.Config.shows(StageHeldOut),
 	}
 }
 
@@ -130,7 +140,7 @@ func Comparable(families []string) error {
 		}
 	}
 	if len(whole) > 0 && len(others) > 0 {
-		return refuse("family %s beside %s: the probability of a whole number and a density do not compare",
+		return problem.Refuse("family %s beside %s: the probability of a whole number and a density do not compare",
 			strings.Join(whole, ", "), strings.Join(others, ", "))
 	}
 	return nil

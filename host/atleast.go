@@ -9,7 +9,6 @@ import (
 	"github.com/gatedlearning/moe/host/criterion"
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
-	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/host/result"
 	"github.com/gatedlearning/moe/host/search"
 	"github.com/gatedlearning/moe/host/search/vacancy"
@@ -70,11 +69,8 @@ type rise struct {
 
 // openRise opens a half for up to to experts, or, with to then less, as many as its rows determine.
 func openRise(ctx context.Context, act sdk.Activation, rows dataset.Loaded, to *int, cfg Config) (*rise, error) {
-	s, err := openRange(ctx, act, rows, 1, *to, cfg)
-	if few := (*problem.FewRowsError)(nil); errors.As(err, &few) && few.K >= 1 && few.K < *to {
-		*to = few.K
-		s, err = openRange(ctx, act, rows, 1, *to, cfg)
-	}
+	s, most, _, err := openAsFar(ctx, act, rows, 1, *to, cfg)
+	*to = most
 	return &rise{series: s}, err
 }
 

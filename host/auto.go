@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/gatedlearning/moe/host/moment"
@@ -29,7 +30,7 @@ func (Auto) Takes() []Option {
 }
 
 func (m Auto) check() error {
-	return firstError(checkPositive("mu", m.Mu), checkStarts(m.Starts))
+	return cmp.Or(checkPositive("mu", m.Mu), checkStarts(m.Starts))
 }
 
 func (Auto) order() int { return 4 }

@@ -2,7 +2,6 @@ package host
 
 import (
 	"cmp"
-	"fmt"
 	"math"
 	"slices"
 
@@ -273,10 +272,6 @@ type RequestError = problem.RequestError
 // its derivative.
 type ClaimError = claims.Error
 
-func refuse(format string, args ...any) error {
-	return &RequestError{Msg: fmt.Sprintf(format, args...)}
-}
-
 // Stage is a part of a fit that takes time.
 type Stage string
 
@@ -306,13 +301,13 @@ func (c Config) checked() (Config, error) {
 	if err := c.request().Check(); err != nil {
 		return c, err
 	}
-	return c, firstError(c.checkTransform(), c.checkInputs(), c.checkErrors(), checkPenalties(c), c.Choose.Check(),
+	return c, cmp.Or(c.checkTransform(), c.checkInputs(), c.checkErrors(), checkPenalties(c), c.Choose.Check(),
 		c.checkMemory(), admitted(c), c.Method.check())
 }
 
 func (c Config) checkMemory() error {
 	if c.MaxMemory < 0 {
-		return refuse("max memory = %d bytes, want more than 0", c.MaxMemory)
+		return problem.Refuse("max memory = %d bytes, want more than 0", c.MaxMemory)
 	}
 	return nil
 }
@@ -333,7 +328,7 @@ func (c Config) untied(what string) error {
 	if c.Tied == nil {
 		return nil
 	}
-	return refuse("%s does not know coefficients that are the same in all experts", what)
+	return problem.Refuse("%s does not know coefficients that are the same in all experts", what)
 }
 
 // onlyNormal refuses a density for what knows normal noise alone.
@@ -341,18 +336,18 @@ func (c Config) onlyNormal(what string) error {
 	if c.normal() {
 		return nil
 	}
-	return refuse("%s knows normal noise alone, not the family %s", what, c.Family)
+	return problem.Refuse("%s knows normal noise alone, not the family %s", what, c.Family)
 }
 
 // sameFamily refuses a start or a truth of another density than is fitted.
 func (c Config) sameFamily(p *problem.Problem) error {
 	for i, q := range []*model.Params{c.Start, c.Truth} {
 		if q != nil && q.Family != p.Shape.Family {
-			return refuse("the %s is of the family %s, the fit of %s", [...]string{"start", "truth"}[i],
+			return problem.Refuse("the %s is of the family %s, the fit of %s", [...]string{"start", "truth"}[i],
 				cmp.Or(q.Family, fitted.Normal), cmp.Or(p.Shape.Family, fitted.Normal))
 		}
 		if q != nil && q.Zero != p.Shape.Zero {
-			return refuse("of the %s and the fit one has an expert that is always 0, and the other has none",
+			return problem.Refuse("of the %s and the fit one has an expert that is always 0, and the other has none",
 				[...]string{"start", "truth"}[i])
 		}
 	}
@@ -361,7 +356,7 @@ func (c Config) sameFamily(p *problem.Problem) error {
 
 func (c Config) checkTransform() error {
 	if c.Transform != "" && !slices.Contains(Transforms(), c.Transform) {
-		return refuse("transform = %q; there are %v", c.Transform, Transforms())
+		return problem.Refuse("transform = %q; there are %v", c.Transform, Transforms())
 	}
 	if c.Transform != "" {
 		return c.onlyNormal("the moment tensors' transform")
@@ -375,14 +370,15 @@ func (c Config) checkTransform() error {
 func (c Config) checkInputs() error {
 	switch {
 	case c.Inputs != "" && !slices.Contains(AllInputs(), c.Inputs):
-		return refuse("inputs = %q; there are %v", c.Inputs, AllInputs())
+		return problem.Refuse("inputs = %q; there are %v", c.Inputs, AllInputs())
 	case c.Inputs.Gaussian():
 		return nil
 	case c.Transform != "":
-		return refuse("transform has no effect beside inputs %s, whose tensors are made of powers of y", c.Inputs)
-	case c.Leaves != nil:
-		return refuse("inputs %s has no effect on experts with activations of their own: there is no moment estimate",
+		return problem.Refuse("transform has no effect beside inputs %s, whose tensors are made of powers of y",
 			c.Inputs)
+	case c.Leaves != nil:
+		return problem.Refuse("inputs %s has no effect on experts with activations of their own: there is no moment "+
+			"estimate", c.Inputs)
 	}
 	return c.onlyNormal("inputs " + c.Inputs.Name())
 }
@@ -391,13 +387,13 @@ func (c Config) checkErrors() error {
 	for i, kind := range c.Errors {
 		switch {
 		case !slices.Contains(ErrorKinds(), kind):
-			return refuse("standard errors = %q; there are %v", kind, ErrorKinds())
+			return problem.Refuse("standard errors = %q; there are %v", kind, ErrorKinds())
 		case slices.Contains(c.Errors[:i], kind):
-			return refuse("standard errors: %s stands twice", kind)
+			return problem.Refuse("standard errors: %s stands twice", kind)
 		}
 	}
 	if c.wants(Observed) && c.wants(Robust) {
-		return refuse("standard errors: a model has those of kind %s or %s", Observed, Robust)
+		return problem.Refuse("standard errors: a model has those of kind %s or %s", Observed, Robust)
 	}
 	return nil
 }

@@ -53,7 +53,7 @@ func Fit(ctx context.Context, act sdk.Activation, src dataset.Source, cfg Config
 	}
 	defer p.Close()
 	if s, k, d := cfg.Start, p.Shape.K, p.Shape.D; s != nil && (s.K != k || s.D != d) {
-		return nil, refuse("the start has k = %d and d = %d, the fit k = %d and d = %d", s.K, s.D, k, d)
+		return nil, problem.Refuse("the start has k = %d and d = %d, the fit k = %d and d = %d", s.K, s.D, k, d)
 	}
 	if err := cfg.sameFamily(p); err != nil {
 		return nil, err
@@ -121,7 +121,7 @@ func load(ctx context.Context, act sdk.Activation, src dataset.Source, cfg Confi
 	for _, g := range cfg.activations(act) {
 		named := stated.Of(g.Info())
 		if err := named.Check(); err != nil {
-			return cfg, nil, refuse("the model could not be written: %v", err)
+			return cfg, nil, problem.Refuse("the model could not be written: %v", err)
 		}
 	}
 	if err := admits(cfg, src.Schema()); err != nil {

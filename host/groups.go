@@ -1,6 +1,6 @@
 package host
 
-import ()
+import "github.com/gatedlearning/moe/host/problem"
 
 // groupable refuses what fits of rows in groups do not know.
 func groupable(c Config) error {
@@ -18,7 +18,7 @@ func groupable(c Config) error {
 		{c.ExpertLasso.Asked(), "a lasso on the experts"},
 	} {
 		if asked.is {
-			return refuse("%s is not for rows in groups", asked.what)
+			return problem.Refuse("%s is not for rows in groups", asked.what)
 		}
 	}
 	return nil

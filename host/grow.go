@@ -8,6 +8,7 @@ import (
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/sdk"
 )
 
@@ -34,16 +35,16 @@ const DefaultMaxLeaves = 8
 // matter.
 func FitTree(ctx context.Context, act sdk.Activation, src dataset.Source, most int, cfg Config) (*fitted.Model, error) {
 	if most < 1 {
-		return nil, refuse("at most %d leaves, want 1 or more", most)
+		return nil, problem.Refuse("at most %d leaves, want 1 or more", most)
 	}
 	if err := cfg.untied("a tree that grows"); err != nil {
 		return nil, err
 	}
 	if cfg.ZeroExpert {
-		return nil, refuse("an expert that is always 0 is for one gate, not for a tree")
+		return nil, problem.Refuse("an expert that is always 0 is for one gate, not for a tree")
 	}
 	if cfg.Leaves != nil {
-		return nil, refuse("a tree that grows has one activation for all its leaves")
+		return nil, problem.Refuse("a tree that grows has one activation for all its leaves")
 	}
 	cfg.K, cfg.Hierarchy = most, largest(most)
 	cfg.Start, cfg.Truth = inOrder(cfg.Start), inOrder(cfg.Truth)

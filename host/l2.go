@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/gatedlearning/moe/host/descent"
@@ -28,7 +29,7 @@ func (L2) Takes() []Option {
 	return append([]Option{OptStart, OptStarts, OptOptimiser}, batchOptions...)
 }
 
-func (m L2) check() error { return firstError(checkStarts(m.Starts), m.settings().Check()) }
+func (m L2) check() error { return cmp.Or(checkStarts(m.Starts), m.settings().Check()) }
 
 func (L2) order() int { return 0 }
 

@@ -39,13 +39,14 @@ func (L4) Takes() []Option {
 	return append([]Option{OptMu, OptTransform, OptRadius, OptLambda, OptPenalty, OptRidge}, batchOptions...)
 }
 
-func (m L4) check() error { return firstError(checkPositive("radius", m.Radius), m.settings().Check()) }
+func (m L4) check() error { return cmp.Or(checkPositive("radius", m.Radius), m.settings().Check()) }
 
 func (L4) order() int { return 4 }
 
 func (m L4) fit(ctx context.Context, p *problem.Problem, e *moment.Evidence, c run) (*result.Outcome, error) {
 	if why := e.Unidentified(p); why != "" {
-		return nil, refuse("L4 does not determine the regressors: %s; method auto falls back to the likelihood", why)
+		return nil, problem.Refuse("L4 does not determine the regressors: %s; method auto falls back to the likelihood",
+			why)
 	}
 	out := &result.Outcome{Radius: cmp.Or(m.Radius, defaultRadius)}
 	out.Note(p.Inputs.Note())

@@ -38,28 +38,19 @@ type run struct {
 	checkpoint func(*problem.Problem, search.State) // nil for nobody
 }
 
-func firstError(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // mostStarts bounds the starts that are held side by side.
 const mostStarts = 100_000
 
 func checkStarts(n int) error {
 	if n < 0 || n > mostStarts {
-		return refuse("starts = %d, want 1 to %d", n, mostStarts)
+		return problem.Refuse("starts = %d, want 1 to %d", n, mostStarts)
 	}
 	return nil
 }
 
 func checkPositive(name string, v float64) error {
 	if !(v >= 0) || math.IsInf(v, 0) {
-		return refuse("%s = %v, want a finite number above 0", name, v)
+		return problem.Refuse("%s = %v, want a finite number above 0", name, v)
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/gatedlearning/moe/host/descent"
@@ -31,7 +32,7 @@ func (Moments) Name() string { return "moments" }
 func (Moments) Takes() []Option { return append([]Option{OptMu}, tensorOptions...) }
 
 func (m Moments) check() error {
-	return firstError(checkPositive("mu", m.Mu), checkPositive("radius", m.Radius))
+	return cmp.Or(checkPositive("mu", m.Mu), checkPositive("radius", m.Radius))
 }
 
 func (Moments) order() int { return 4 }
@@ -50,7 +51,8 @@ func (m Moments) fit(ctx context.Context, p *problem.Problem, e *moment.Evidence
 func fromTensors(ctx context.Context, p *problem.Problem, e *moment.Evidence, estimate *moment.Estimate, obstacle,
 	kind string, radius float64, m Method) (_ *result.Outcome, err error) {
 	if estimate == nil {
-		return nil, refuse("there is no moment estimate: %s; method auto falls back to the likelihood", obstacle)
+		return nil, problem.Refuse("there is no moment estimate: %s; method auto falls back to the likelihood",
+			obstacle)
 	}
 	out := &result.Outcome{Estimate: estimate}
 	out.Note(estimate.Notes...)

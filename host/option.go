@@ -6,6 +6,7 @@ import (
 
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/host/problem"
 )
 
 // Option is a setting of a fit that not every method has a use for, as messages call it;
@@ -101,7 +102,7 @@ func Admit(m Method, o Option) error {
 	if Takes(m, o) {
 		return nil
 	}
-	return refuse("%s has no effect on method %s; it is for %s", o, m.Name(), strings.Join(Taking(o), ", "))
+	return problem.Refuse("%s has no effect on method %s; it is for %s", o, m.Name(), strings.Join(Taking(o), ", "))
 }
 
 // admitted refuses what c asks for beside a method that has no use for it.
@@ -169,7 +170,7 @@ func admits(c Config, s dataset.Schema) error {
 		}
 	}
 	if c.wants(Robust) && s.Roles[model.Clusters] != "" {
-		return refuse("robust has no effect beside cluster: its standard errors hold where robust ones do")
+		return problem.Refuse("robust has no effect beside cluster: its standard errors hold where robust ones do")
 	}
 	return nil
 }
@@ -177,7 +178,7 @@ func admits(c Config, s dataset.Schema) error {
 // ofItself refuses tables whose targets have a scale.
 func ofItself(what string, s dataset.Schema) error {
 	if s.Scale != "" {
-		return refuse("%s is fitted as it is in the table, not as %s", what, s.Scale.Title(s.Target))
+		return problem.Refuse("%s is fitted as it is in the table, not as %s", what, s.Scale.Title(s.Target))
 	}
 	return nil
 }

@@ -1,9 +1,11 @@
 package host
 
 import (
+	"cmp"
 	"math"
 	"strconv"
 
+	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/host/result"
 )
 
@@ -26,7 +28,7 @@ func (g Penalty) value() (float64, error) {
 	}
 	v, err := strconv.ParseFloat(string(g), 64)
 	if err != nil || !(v > 0) || math.IsInf(v, 0) {
-		return 0, refuse("penalty %s: want none, auto or a number above 0", g)
+		return 0, problem.Refuse("penalty %s: want none, auto or a number above 0", g)
 	}
 	return v, nil
 }
@@ -45,16 +47,16 @@ func checkPenalties(c Config) error {
 	_, constant := c.Gate.(Constant)
 	switch {
 	case c.GatePenalty.Asked() && constant:
-		return refuse("gate penalty %s: a constant gate has no coefficients", c.GatePenalty)
+		return problem.Refuse("gate penalty %s: a constant gate has no coefficients", c.GatePenalty)
 	case (c.GatePenalty.Asked() || onExperts(c).Asked()) && c.Arrangements:
-		return refuse("a penalty on the gate or the experts: predictions are by it, or over the arrangements")
+		return problem.Refuse("a penalty on the gate or the experts: predictions are by it, or over the arrangements")
 	case c.ExpertRidge.Asked() && c.ExpertLasso.Asked():
-		return refuse("the experts have a ridge or a lasso, not both")
+		return problem.Refuse("the experts have a ridge or a lasso, not both")
 	case onExperts(c).Asked() && (c.Tied != nil || c.Output != ""):
-		return refuse("a %s on the experts does not know shared coefficients, nor means c + s·g",
+		return problem.Refuse("a %s on the experts does not know shared coefficients, nor means c + s·g",
 			result.PenaltyName(c.ExpertLasso.Asked()))
 	}
-	return firstError(c.GatePenalty.Check(), c.ExpertRidge.Check(), c.ExpertLasso.Check())
+	return cmp.Or(c.GatePenalty.Check(), c.ExpertRidge.Check(), c.ExpertLasso.Check())
 }
 
 // onExperts is the penalty on them.

@@ -48,14 +48,10 @@ import (
 func FitRange(ctx context.Context, act sdk.Activation, src dataset.Source, from, to int,
 	cfg Config) (*fitted.Model, error) {
 	if from < 1 || to < from {
-		return nil, refuse("k from %d to %d, want 1 or more, the smaller first", from, to)
+		return nil, problem.Refuse("k from %d to %d, want 1 or more, the smaller first", from, to)
 	}
-	s, err := openRange(ctx, act, src, from, to, cfg)
-	asked, stopped := to, ""
-	if few := (*problem.FewRowsError)(nil); errors.As(err, &few) && few.K >= from {
-		stopped, to = few.Data.Msg, few.K
-		s, err = openRange(ctx, act, src, from, to, cfg)
-	}
+	asked := to
+	s, to, stopped, err := openAsFar(ctx, act, src, from, to, cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -97,8 +93,8 @@ func FitRange(ctx context.Context, act sdk.Activation, src dataset.Source, from,
 	if vacancy.Nested(s.p) {
 		best.Fit.Notes = append(best.Fit.Notes, criterion.Falls(best.Fit.Selection)...)
 	}
-	if to < asked {
-		best.Fit.Warn(fitted.WarnStopped, "k up to %d was fitted, not up to %d: %s", to, asked, stopped)
+	if stopped != nil {
+		best.Fit.Warn(fitted.WarnStopped, "k up to %d was fitted, not up to %d: %s", to, asked, stopped.Data.Msg)
 	} else {
 		criterion.WarnOfEdge(best, from, to)
 	}
@@ -106,6 +102,17 @@ func FitRange(ctx context.Context, act sdk.Activation, src dataset.Source, from,
 		return nil, err
 	}
 	return finish(ctx, s.p.With(best.K), best, s.cfg)
+}
+
+// openAsFar is [openRange] of as many experts, of from to to, as the rows determine: up to most, and why not more.
+func openAsFar(ctx context.Context, act sdk.Activation, src dataset.Source, from, to int,
+	cfg Config) (s *series, most int, few *problem.FewRowsError, err error) {
+	s, err = openRange(ctx, act, src, from, to, cfg)
+	if errors.As(err, &few) && few.K >= from && few.K < to {
+		to = few.K
+		s, err = openRange(ctx, act, src, from, to, cfg)
+	}
+	return s, to, few, err
 }
 
 // openRange reads the data of fits from from to to experts and measures them; the series is to be closed.
@@ -116,8 +123,8 @@ func openRange(ctx context.Context, act sdk.Activation, src dataset.Source, from
 		return nil, err
 	}
 	if start, d := cfg.Start, s.p.Shape.D; start != nil && (start.K < from || start.K > to || start.D != d) {
-		err = refuse("the start has k = %d and d = %d, the fits k from %d to %d and d = %d", start.K, start.D, from, to,
-			d)
+		err = problem.Refuse("the start has k = %d and d = %d, the fits k from %d to %d and d = %d", start.K, start.D,
+			from, to, d)
 	}
 	if err == nil {
 		err = s.cfg.sameFamily(s.p)

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -39,15 +40,15 @@ const (
 func FitSharedGate(ctx context.Context, act sdk.Activation, targets []Target, noise NoiseCovariance,
 	cfg Config) (*fitted.Vector, error) {
 	if len(targets) == 0 {
-		return nil, refuse("there are no targets")
+		return nil, problem.Refuse("there are no targets")
 	}
-	if err := firstError(checkSharedGate(cfg, noise), cfg.onlyNormal("a fit of several targets"),
+	if err := cmp.Or(checkSharedGate(cfg, noise), cfg.onlyNormal("a fit of several targets"),
 		cfg.untied("a gate of several targets")); err != nil {
 		return nil, err
 	}
 	for _, t := range targets {
 		if t.Source.Schema().Roles[model.Clusters] != "" {
-			return nil, refuse("standard errors by clusters are for targets with gates of their own")
+			return nil, problem.Refuse("standard errors by clusters are for targets with gates of their own")
 		}
 	}
 	s := &sharedGate{cfg: cfg, targets: targets, noise: noise}
@@ -108,16 +109,16 @@ func (s *sharedGate) resume(ctx context.Context) (request, error) {
 func checkSharedGate(c Config, noise NoiseCovariance) error {
 	switch {
 	case noise != Diagonal && noise != Full:
-		return refuse("noise covariance = %q; there are %s, %s", noise, Diagonal, Full)
+		return problem.Refuse("noise covariance = %q; there are %s, %s", noise, Diagonal, Full)
 	case c.Method != nil && !Takes(c.Method, OptSharedGate):
-		return refuse("method %s: targets under one gate are fitted by method %s", c.Method.Name(),
+		return problem.Refuse("method %s: targets under one gate are fitted by method %s", c.Method.Name(),
 			strings.Join(Taking(OptSharedGate), ", "))
 	case c.Output != "":
-		return refuse("output scale %s is for one target", c.Output)
+		return problem.Refuse("output scale %s is for one target", c.Output)
 	case c.Arrangements:
-		return refuse("arrangements are those of targets with gates of their own")
+		return problem.Refuse("arrangements are those of targets with gates of their own")
 	case c.wants(Dependent):
-		return refuse("standard errors of dependent rows are for targets with gates of their own")
+		return problem.Refuse("standard errors of dependent rows are for targets with gates of their own")
 	}
 	if c.Noise != nil {
 		for _, known := range []Noise{Shared{}, PerExpert{}} {
@@ -125,7 +126,7 @@ func checkSharedGate(c Config, noise NoiseCovariance) error {
 				return nil
 			}
 		}
-		return refuse("sigma is estimated, and has no floor, where targets share a gate")
+		return problem.Refuse("sigma is estimated, and has no floor, where targets share a gate")
 	}
 	return nil
 }
@@ -197,8 +198,8 @@ func (s *sharedGate) sameRows(p *problem.Problem) error {
 	if first == p {
 		return nil
 	}
-	other := refuse("the rows with all cells are others for target %s than for %s: leave out those without a target "+
-		"beforehand, and name the references of factors", p.Schema.Target, first.Schema.Target)
+	other := problem.Refuse("the rows with all cells are others for target %s than for %s: leave out those without a "+
+		"target beforehand, and name the references of factors", p.Schema.Target, first.Schema.Target)
 	if !slices.Equal(p.Schema.Features, first.Schema.Features) {
 		return other
 	}
@@ -221,18 +222,18 @@ func (s *sharedGate) joined(of func(Target) *model.Params, what string) (*model.
 	}
 	first, shape := coordinates[0], s.problems[0].Shape
 	if len(coordinates) < len(s.targets) {
-		return nil, refuse("%d of %d targets have a %s", len(coordinates), len(s.targets), what)
+		return nil, problem.Refuse("%d of %d targets have a %s", len(coordinates), len(s.targets), what)
 	}
 	for _, p := range coordinates {
 		if p.K != shape.K || p.D != shape.D {
-			return nil, refuse("the %s has k = %d and d = %d, the fit k = %d and d = %d", what, p.K, p.D, shape.K,
-				shape.D)
+			return nil, problem.Refuse("the %s has k = %d and d = %d, the fit k = %d and d = %d", what, p.K, p.D,
+				shape.K, shape.D)
 		}
 		if !slices.Equal(p.Gating, first.Gating) || !slices.Equal(p.GatingIntercepts, first.GatingIntercepts) {
-			return nil, refuse("the targets of the %s have gates of their own", what)
+			return nil, problem.Refuse("the targets of the %s have gates of their own", what)
 		}
 		if len(p.Sigma) != len(first.Sigma) || (p.RegressorIntercepts == nil) != (first.RegressorIntercepts == nil) {
-			return nil, refuse("the targets of the %s have another shape each", what)
+			return nil, problem.Refuse("the targets of the %s have another shape each", what)
 		}
 	}
 	noise := make([]model.VectorNoise, len(first.Sigma))

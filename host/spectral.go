@@ -28,7 +28,7 @@ func (Spectral) Takes() []Option { return append([]Option{OptCorrections}, tenso
 
 func (m Spectral) check() error {
 	if m.Corrections < 0 {
-		return refuse("corrections = %d, want 0 or more", m.Corrections)
+		return problem.Refuse("corrections = %d, want 0 or more", m.Corrections)
 	}
 	return checkPositive("radius", m.Radius)
 }
@@ -55,7 +55,7 @@ func (m Spectral) fit(ctx context.Context, p *problem.Problem, e *moment.Evidenc
 func (m Spectral) corrected(ctx context.Context, p *problem.Problem, e *moment.Evidence,
 	est *moment.Estimate) (*moment.Estimate, error) {
 	if why := moment.Correctable(p, e); why != "" {
-		return nil, refuse("corrections: %s", why)
+		return nil, problem.Refuse("corrections: %s", why)
 	}
 	best, least, turned, small := est, math.Inf(1), math.Inf(1), 1/float64(p.N())
 	for round := 0; ; round++ {

@@ -8,6 +8,7 @@ import (
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/host/shard"
 	"github.com/gatedlearning/moe/sdk"
 )
@@ -79,10 +80,10 @@ func startOf(ctx context.Context, act sdk.Activation, sums *shard.Moments, file 
 func fitTensors(ctx context.Context, act sdk.Activation, sums *shard.Moments, file string,
 	cfg Config) (*fitted.Model, error) {
 	if m, ok := cfg.Method.(Spectral); ok && m.Corrections > 0 {
-		return nil, refuse("%s takes rows, and sums are made already", OptCorrections)
+		return nil, problem.Refuse("%s takes rows, and sums are made already", OptCorrections)
 	}
 	if !cfg.Inputs.Gaussian() {
-		return nil, refuse("%s %s takes rows, and sums are made already", OptInputs, cfg.Inputs)
+		return nil, problem.Refuse("%s %s takes rows, and sums are made already", OptInputs, cfg.Inputs)
 	}
 	p, e, err := sums.Evidence(ctx, file, act, cfg.request(), cfg.Transform)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/sdk"
 )
 
@@ -27,13 +28,13 @@ type Target struct {
 // Errors are those of [Fit], with the target's name.
 func FitTargets(ctx context.Context, act sdk.Activation, targets []Target, cfg Config) (*fitted.Vector, error) {
 	if len(targets) == 0 {
-		return nil, refuse("there are no targets")
+		return nil, problem.Refuse("there are no targets")
 	}
 	if err := cfg.onlyNormal("a fit of several targets"); err != nil {
 		return nil, err
 	}
 	if cfg.Output != "" {
-		return nil, refuse("output scale %s is for one target", cfg.Output)
+		return nil, problem.Refuse("output scale %s is for one target", cfg.Output)
 	}
 	for _, t := range targets {
 		if err := ofItself("each of several targets", t.Source.Schema()); err != nil {
@@ -43,8 +44,8 @@ func FitTargets(ctx context.Context, act sdk.Activation, targets []Target, cfg C
 	first := targets[0].Source.Schema()
 	for _, t := range targets[1:] {
 		if s := t.Source.Schema(); !slices.Equal(s.Features, first.Features) {
-			return nil, refuse("the features for %s are others than those for %s, whose rows are not the same where "+
-				"cells are missing; name the references of factors", s.Target, first.Target)
+			return nil, problem.Refuse("the features for %s are others than those for %s, whose rows are not the same "+
+				"where cells are missing; name the references of factors", s.Target, first.Target)
 		}
 	}
 	digests, err := digestsOf(ctx, act, targets, cfg)

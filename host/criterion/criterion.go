@@ -37,8 +37,7 @@ func (c Choice) Name() string { return string(c) }
 // Check refuses what is none of them.
 func (c Choice) Check() error {
 	if c != "" && !slices.Contains(Choices(), c) {
-		return &problem.RequestError{Msg: fmt.Sprintf("choice by %s: want %s, %s, %s, %s or %s",
-			c, ByBICc, ByBIC, ByICL, ByHeldOut, BySet)}
+		return problem.Refuse("choice by %s: want %s, %s, %s, %s or %s", c, ByBICc, ByBIC, ByICL, ByHeldOut, BySet)
 	}
 	return nil
 }

@@ -31,12 +31,12 @@ func (x *Comparison) Into(selection []fitted.Candidate) {
 	}
 }
 
-// Compare fits every number of experts of all alternatives without each of ten parts of the rows, and chooses by the
+// Compare fits every number of experts of all alternatives without each part of the rows, and chooses by the
 // log-likelihood of the rows that were left out: of those within one standard error of the highest it takes the one of
 // the fewest parameters, and among these of the highest. Where an alternative does not fit the rows the table says why;
 // where there is no other, its error is returned. Of a range those ks are compared for which the rows without a part
 // are enough.
-func Compare(ctx context.Context, all []Alternative) (*Comparison, error) {
+func Compare(ctx context.Context, all []Alternative, by Parting) (*Comparison, error) {
 	var tried []Alternative
 	var place []int
 	for i, a := range all {
@@ -44,12 +44,12 @@ func Compare(ctx context.Context, all []Alternative) (*Comparison, error) {
 			tried, place = append(tried, a), append(place, i)
 		}
 	}
-	found, err := crossValidate(ctx, tried, 0)
+	found, err := crossValidate(ctx, tried, by)
 	if err != nil {
 		return nil, err
 	}
 	for i := range found {
-		if found[i], err = asFarAsRows(ctx, tried[i], found[i]); err != nil {
+		if found[i], err = asFarAsRows(ctx, tried[i], found[i], by); err != nil {
 			return nil, err
 		}
 	}
@@ -58,14 +58,14 @@ func Compare(ctx context.Context, all []Alternative) (*Comparison, error) {
 
 // asFarAsRows tries an alternative again with the ks for which the rows without a part are enough, where they are not
 // for the largest.
-func asFarAsRows(ctx context.Context, a Alternative, t crossed) (crossed, error) {
+func asFarAsRows(ctx context.Context, a Alternative, t crossed, by Parting) (crossed, error) {
 	for {
 		few := (*problem.FewRowsError)(nil)
 		if !errors.As(t.err, &few) || few.K < a.From || few.K >= a.To {
 			return t, nil
 		}
 		a.To = few.K
-		again, err := crossValidate(ctx, []Alternative{a}, 0)
+		again, err := crossValidate(ctx, []Alternative{a}, by)
 		if err != nil {
 			return t, err
 		}
@@ -96,7 +96,7 @@ func chosenOf(all []Alternative, place []int, found []crossed) (*Comparison, err
 		}
 		for j, s := range t.scores {
 			if len(s.terms) != rows {
-				return nil, refuse("descriptions of %d and %d rows do not compare", rows, len(s.terms))
+				return nil, problem.Refuse("descriptions of %d and %d rows do not compare", rows, len(s.terms))
 			}
 			scores, of, ks = append(scores, s), append(of, place[i]), append(ks, all[place[i]].From+j)
 		}
@@ -108,7 +108,7 @@ func chosenOf(all []Alternative, place []int, found []crossed) (*Comparison, err
 				return nil, reasons[i]
 			}
 		}
-		return nil, refuse("no description has a finite log-likelihood for rows that were not fitted")
+		return nil, problem.Refuse("no description has a finite log-likelihood for rows that were not fitted")
 	}
 	c := &Comparison{Chosen: of[at], K: ks[at]}
 	for i, t := range found {

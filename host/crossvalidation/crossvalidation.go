@@ -26,18 +26,21 @@ type Alternative struct {
 	Settings map[string]string
 	// Refused says why it is none that can be fitted; nil of one that is tried.
 	Refused error
+}
 
-	// of the first that is tried, for all
-	Seed     uint64                // of the parts
+// Parting is how the rows are parted, and how many fits are made at a time: the same for all alternatives.
+type Parting struct {
+	Folds    int                   // parts; 0: ten, or as many as there are rows, or groups
+	Seed     uint64                // by which they are drawn
 	Threads  int                   // 0: one per processor
 	Progress func(done, total int) // of fits; nil for nobody
 }
 
-// Of fits every number of experts of a without each of folds parts of the rows in turn, and measures it on the part
+// Of fits every number of experts of a without each part of the rows in turn, and measures it on the part
 // that was left out. The parts are random, as equal as can be, and those of every k the same; a group of rows is in
 // one.
-func Of(ctx context.Context, a Alternative, folds int) ([]HeldOut, error) {
-	found, err := crossValidate(ctx, []Alternative{a}, folds)
+func Of(ctx context.Context, a Alternative, by Parting) ([]HeldOut, error) {
+	found, err := crossValidate(ctx, []Alternative{a}, by)
 	if err != nil {
 		return nil, err
 	}
@@ -63,22 +66,23 @@ type crossed struct {
 }
 
 // crossValidate fits every number of experts of all alternatives without each part of their rows, several at a time,
-// and scores them by the part; see inParts for 0 folds. What comes of them is the same whatever runs beside it.
-func crossValidate(ctx context.Context, all []Alternative, folds int) ([]crossed, error) {
+// and scores them by the part. What comes of them is the same whatever runs beside it.
+func crossValidate(ctx context.Context, all []Alternative, by Parting) ([]crossed, error) {
 	out, tables := make([]crossed, len(all)), map[any]*parts{}
 	type task struct{ of, fold int }
 	var tasks []task
 	for i, a := range all {
 		t := tables[a.sourceKey()]
 		if t == nil {
-			t, out[i].err = inParts(ctx, a.Source, folds, all[0].Seed)
+			t, out[i].err = inParts(ctx, a.Source, by.Folds, by.Seed)
 		}
 		if t == nil {
 			continue
 		}
 		tables[a.sourceKey()], out[i].table = t, t
 		if rows := t.Data.N - (t.Data.N+t.folds-1)/t.folds; a.To > rows {
-			out[i].err = refuse("k = %d experts for the %d rows of a part's fit; choose a smaller k", a.To, rows)
+			out[i].err = problem.Refuse("k = %d experts for the %d rows of a part's fit; choose a smaller k", a.To,
+				rows)
 			continue
 		}
 		for fold := range t.folds {
@@ -86,7 +90,7 @@ func crossValidate(ctx context.Context, all []Alternative, folds int) ([]crossed
 		}
 	}
 	fits, failed := make([]criterion.Fits, len(tasks)), make([]error, len(tasks))
-	threads := all[0].Threads
+	threads := by.Threads
 	if threads < 1 {
 		threads = runtime.GOMAXPROCS(0)
 	}
@@ -94,8 +98,8 @@ func crossValidate(ctx context.Context, all []Alternative, folds int) ([]crossed
 	var mu sync.Mutex
 	next, done, ended := 0, 0, make([]bool, len(all)) // of alternatives, where a part has failed
 	show := func() {
-		if progress := all[0].Progress; progress != nil {
-			progress(done, len(tasks))
+		if by.Progress != nil {
+			by.Progress(done, len(tasks))
 		}
 	}
 	take := func() (at int, ok bool) {
@@ -155,8 +159,4 @@ func (a Alternative) sourceKey() any {
 		return a.Source
 	}
 	return new(byte) // of a table that nothing says to be another
-}
-
-func refuse(format string, args ...any) error {
-	return &problem.RequestError{Msg: fmt.Sprintf(format, args...)}
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/host/search/penalty"
 )
 
@@ -29,10 +30,10 @@ func inParts(ctx context.Context, src dataset.Source, folds int, seed uint64) (*
 		folds = min(choiceFolds, data.N)
 	}
 	if folds < 2 || folds > data.N {
-		return nil, refuse("%d folds of %d rows, want 2 to %d", folds, data.N, data.N)
+		return nil, problem.Refuse("%d folds of %d rows, want 2 to %d", folds, data.N, data.N)
 	}
 	if src.Schema().Target == "" {
-		return nil, refuse("the data have no target column")
+		return nil, problem.Refuse("the data have no target column")
 	}
 	part := penalty.Folds(data.N, folds, seed)
 	if column := src.Schema().Roles[model.Groups]; column != "" {
@@ -42,7 +43,8 @@ func inParts(ctx context.Context, src dataset.Source, folds int, seed uint64) (*
 			part, groups = groupParts(data, folds, seed)
 		}
 		if folds > groups {
-			return nil, refuse("%d folds of %d groups of column %q, want 2 to %d", folds, groups, column, groups)
+			return nil, problem.Refuse("%d folds of %d groups of column %q, want 2 to %d", folds, groups, column,
+				groups)
 		}
 	}
 	return &parts{dataset.InMemory(src.Schema(), data), part, folds}, nil

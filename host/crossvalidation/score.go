@@ -13,6 +13,7 @@ import (
 	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/predict"
+	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/internal/numeric"
 	"github.com/gatedlearning/moe/sdk"
 )
@@ -62,7 +63,7 @@ func (s *score) add(ctx context.Context, act sdk.Activation, m *fitted.Model, le
 	}
 	if groups != nil {
 		if scale != "" {
-			return refuse("parts of groups are measured on a target itself, not on %s",
+			return problem.Refuse("parts of groups are measured on a target itself, not on %s",
 				scale.Title(left.Schema().Target))
 		}
 		for g, v := range groups.LogDensity {

@@ -35,20 +35,16 @@ type MiniBatches struct {
 // mostEpochs bounds the epochs, so that no count of mini-batches overflows.
 const mostEpochs = 1_000_000_000
 
-func refuse(format string, args ...any) error {
-	return &problem.RequestError{Msg: fmt.Sprintf(format, args...)}
-}
-
 func positive(v float64) bool { return v >= 0 && !math.IsInf(v, 0) }
 
 func (m MiniBatches) check() error {
 	switch {
 	case m.Batch < 0:
-		return refuse("batch = %d, want at least 1", m.Batch)
+		return problem.Refuse("batch = %d, want at least 1", m.Batch)
 	case m.Epochs < 0 || m.Epochs > mostEpochs:
-		return refuse("epochs = %d, want 1 to %d", m.Epochs, mostEpochs)
+		return problem.Refuse("epochs = %d, want 1 to %d", m.Epochs, mostEpochs)
 	case !positive(m.StepSize):
-		return refuse("step-size = %v, want a finite number above 0", m.StepSize)
+		return problem.Refuse("step-size = %v, want a finite number above 0", m.StepSize)
 	}
 	return nil
 }
@@ -57,7 +53,7 @@ func (m MiniBatches) check() error {
 // that.
 func (m MiniBatches) over(n, batch int, step float64, steps int) (MiniBatches, error) {
 	if m.Batch > n {
-		return m, refuse("batch = %d for %d rows; choose at most as many", m.Batch, n)
+		return m, problem.Refuse("batch = %d for %d rows; choose at most as many", m.Batch, n)
 	}
 	m.Batch = cmp.Or(m.Batch, min(batch, n))
 	m.StepSize = cmp.Or(m.StepSize, step)

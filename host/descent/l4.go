@@ -71,13 +71,13 @@ const l4Bound = 100
 func (l L4) Check() error {
 	switch {
 	case l.Penalty != "" && !slices.Contains(Penalties(), l.Penalty):
-		return refuse("penalty = %q; there are %v", l.Penalty, Penalties())
+		return problem.Refuse("penalty = %q; there are %v", l.Penalty, Penalties())
 	case !positive(l.Mu):
-		return refuse("mu = %v, want a finite number above 0", l.Mu)
+		return problem.Refuse("mu = %v, want a finite number above 0", l.Mu)
 	case !positive(l.Lambda):
-		return refuse("lambda = %v, want a finite number above 0", l.Lambda)
+		return problem.Refuse("lambda = %v, want a finite number above 0", l.Lambda)
 	case l.Ridge != nil && !positive(*l.Ridge):
-		return refuse("ridge = %v, want a finite number of at least 0", *l.Ridge)
+		return problem.Refuse("ridge = %v, want a finite number of at least 0", *l.Ridge)
 	}
 	return l.check()
 }

@@ -6,7 +6,6 @@ import (
 
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted/jsonfile"
-	"github.com/gatedlearning/moe/internal/atomicfile"
 )
 
 // Read reads and validates a model file. Faults of its content are a
@@ -25,11 +24,7 @@ func Read(path string) (*Model, error) {
 
 // Write validates the model and writes its file, beside path and then renamed.
 func (m *Model) Write(ctx context.Context, path string) error {
-	data, err := m.JSON()
-	if err != nil {
-		return err
-	}
-	return atomicfile.WriteFile(ctx, path, data)
+	return jsonfile.Write(ctx, path, m)
 }
 
 // JSON returns the model file: indented, one row of a matrix a line, every

@@ -13,7 +13,6 @@ import (
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/native"
 	"github.com/gatedlearning/moe/host/terms"
-	"github.com/gatedlearning/moe/internal/atomicfile"
 )
 
 // FormatV2 is the version of the files that hold more than a flat mixture of one
@@ -234,11 +233,7 @@ func (v *Vector) validateOutput(o *Output) error {
 
 // Write validates the model and writes its file, beside path and then renamed.
 func (v *Vector) Write(ctx context.Context, path string) error {
-	data, err := v.JSON()
-	if err != nil {
-		return err
-	}
-	return atomicfile.WriteFile(ctx, path, data)
+	return jsonfile.Write(ctx, path, v)
 }
 
 // JSON returns the model file, laid out as [Model.JSON] does.

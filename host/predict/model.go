@@ -1,6 +1,7 @@
 package predict
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -98,7 +99,7 @@ func with(ctx context.Context, m *fitted.Model, file string, act model.Activatio
 	}
 	if leaves, ok := act.(model.PerExpert); ok && len(leaves) == len(m.Leaves) {
 		for i, leaf := range leaves {
-			if err := firstError(sameName(leaf, m.Leaves[i]), m.Leaves[i].Verify(ctx, file, leaf)); err != nil {
+			if err := cmp.Or(sameName(leaf, m.Leaves[i]), m.Leaves[i].Verify(ctx, file, leaf)); err != nil {
 				return nil, &dataset.Error{File: file, Msg: err.Error()}
 			}
 		}
@@ -114,15 +115,6 @@ func with(ctx context.Context, m *fitted.Model, file string, act model.Activatio
 		return nil, err
 	}
 	return opened(m, g), nil
-}
-
-func firstError(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // Result is what a model says of n rows.
@@ -155,7 +147,7 @@ func (m *Model) Matrix(ctx context.Context, x *mat.Dense, y []float64, level flo
 	source := dataset.Matrix(x, y)
 	schema := source.Schema()
 	schema.Name = "matrix"
-	if err := firstError(checkLevel(level), m.needs(schema)); err != nil {
+	if err := cmp.Or(checkLevel(level), m.needs(schema)); err != nil {
 		return nil, err
 	}
 	out := newResult(n, m.K, m.Classes(), y != nil, level > 0)

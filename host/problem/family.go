@@ -73,16 +73,16 @@ func (s Shape) OwnGiven() (names []string) {
 // does not know it.
 func checkFamily(r Request) error {
 	if !mixture.Known(r.Family) {
-		return refuse("there is no family %q of the target; there are %s", r.Family, strings.Join(mixture.Densities(),
+		return Refuse("there is no family %q of the target; there are %s", r.Family, strings.Join(mixture.Densities(),
 			", "))
 	}
 	d := mixture.DensityOf(r.Family)
 	if r.Zero && !mixture.Counts(d) {
-		return refuse("an expert that is always 0 is for counts, family poisson or negative-binomial, not for the "+
+		return Refuse("an expert that is always 0 is for counts, family poisson or negative-binomial, not for the "+
 			"family %s", d.Name())
 	}
 	if r.Zero && r.Tree.Depth() > 1 {
-		return refuse("an expert that is always 0 is for one gate, not for a tree")
+		return Refuse("an expert that is always 0 is for one gate, not for a tree")
 	}
 	if r.Dof != 0 {
 		if err := checkDof(d, r.Dof); err != nil {
@@ -94,9 +94,9 @@ func checkFamily(r Request) error {
 	}
 	switch {
 	case r.Output != "":
-		return refuse("output scale %s is for normal noise, not for the family %s", r.Output, d.Name())
+		return Refuse("output scale %s is for normal noise, not for the family %s", r.Output, d.Name())
 	case r.Leaves != nil:
-		return refuse("the family %s is for experts of one activation, not for leaves of several",
+		return Refuse("the family %s is for experts of one activation, not for leaves of several",
 			d.Name())
 	}
 	if r.Noise == nil {
@@ -104,12 +104,12 @@ func checkFamily(r Request) error {
 	}
 	switch perExpert, sigma := r.Noise.level(); {
 	case len(d.Own()) == 0 && (perExpert || sigma != 0):
-		return refuse("the family %s has no parameter but its mean: it takes no sigma, and no noise per expert",
+		return Refuse("the family %s has no parameter but its mean: it takes no sigma, and no noise per expert",
 			d.Name())
 	case sigma != 0 && d.Own()[0].Name != mixture.Sigma:
-		return refuse("the family %s has no sigma: its %s is estimated", d.Name(), d.Own()[0].Name)
+		return Refuse("the family %s has no sigma: its %s is estimated", d.Name(), d.Own()[0].Name)
 	case len(d.Own()) > 1 && sigma != 0:
-		return refuse("the family %s has %d parameters of its own, and estimates them together: leave sigma out",
+		return Refuse("the family %s has %d parameters of its own, and estimates them together: leave sigma out",
 			d.Name(), len(d.Own()))
 	}
 	return nil
@@ -119,10 +119,10 @@ func checkFamily(r Request) error {
 func checkDof(d mixture.Density, dof float64) error {
 	own := d.Own()
 	if d != (mixture.StudentT{}) {
-		return refuse("the family %s has no degrees of freedom, and %v are given", d.Name(), dof)
+		return Refuse("the family %s has no degrees of freedom, and %v are given", d.Name(), dof)
 	}
 	if last := own[len(own)-1]; !(dof >= last.Least && dof <= last.Most) {
-		return refuse("dof = %v, want a number from %v to %v", dof, last.Least, last.Most)
+		return Refuse("dof = %v, want a number from %v to %v", dof, last.Least, last.Most)
 	}
 	return nil
 }
@@ -203,7 +203,7 @@ func newLink(ctx context.Context, p *Problem) (*Link, error) {
 	domain := d.Domain()
 	for i, v := range g {
 		if !(v > domain.LeastMean && v < domain.MostMean) {
-			return nil, refuse("%s is %.4g at %.4g, and the family %s has means %s: it wants another activation",
+			return nil, Refuse("%s is %.4g at %.4g, and the family %s has means %s: it wants another activation",
 				p.Activation.Info().Name, v, z[i], d.Name(), between(domain.LeastMean, domain.MostMean))
 		}
 	}

@@ -126,39 +126,39 @@ const (
 // Check refuses what no data could be fitted with.
 func (r Request) Check() error {
 	if r.K < 1 {
-		return refuse("k = %d, want at least 1", r.K)
+		return Refuse("k = %d, want at least 1", r.K)
 	}
 	switch least := leastSigma(r.Noise); {
 	case least == 0:
 	case !(least >= smallest && least <= largest):
-		return refuse("noise %s: want a floor above 0", r.Noise.Name())
+		return Refuse("noise %s: want a floor above 0", r.Noise.Name())
 	case KnownSigma(r.Noise) > 0:
-		return refuse("noise %s: a level that is known has no floor", r.Noise.Name())
+		return Refuse("noise %s: a level that is known has no floor", r.Noise.Name())
 	case !mixture.DensityOf(r.Family).Domain().Scale:
-		return refuse("noise %s: the family %s has no noise of the target's scale", r.Noise.Name(), r.Family)
+		return Refuse("noise %s: the family %s has no noise of the target's scale", r.Noise.Name(), r.Family)
 	}
 	if n := len(r.Leaves); n > 0 && n != r.K {
-		return refuse("%d activations for k = %d experts", n, r.K)
+		return Refuse("%d activations for k = %d experts", n, r.K)
 	}
 	if n := r.Tree.Leaves(); len(r.Tree.Branches) > 0 && n != r.K {
-		return refuse("k = %d, the tree %s has %d leaves", r.K, r.Tree, n)
+		return Refuse("k = %d, the tree %s has %d leaves", r.K, r.Tree, n)
 	}
 	if r.Output != "" && (r.Leaves != nil || r.Tree.Depth() > 1) {
-		return refuse("output scale %s is for one gate over experts of one activation, not for a tree or leaves",
+		return Refuse("output scale %s is for one gate over experts of one activation, not for a tree or leaves",
 			r.Output)
 	}
 	if !slices.Contains(AllIntercepts(), r.Intercepts) {
-		return refuse("intercepts = %q; there are both, experts, gate, and \"\" for none", string(r.Intercepts))
+		return Refuse("intercepts = %q; there are both, experts, gate, and \"\" for none", string(r.Intercepts))
 	}
 	if err := checkFamily(r); err != nil {
 		return err
 	}
 	if r.Threads < 0 {
-		return refuse("threads = %d, want at least 1", r.Threads)
+		return Refuse("threads = %d, want at least 1", r.Threads)
 	}
 	if r.Noise != nil {
 		if _, sigma := r.Noise.level(); sigma != 0 && !(sigma >= smallest && sigma <= largest) || math.IsNaN(sigma) {
-			return refuse("sigma = %v, want between %g and %g, or 0 to estimate it", sigma, smallest, largest)
+			return Refuse("sigma = %v, want between %g and %g, or 0 to estimate it", sigma, smallest, largest)
 		}
 	}
 	return nil

@@ -104,7 +104,7 @@ func takeGroups(ctx context.Context, p *Problem, rows model.Rows, gate Gate) err
 		return nil
 	}
 	if !model.Held(rows) {
-		return refuse("column %q of groups: their rows have to be in memory, for which there is not the room; fit "+
+		return Refuse("column %q of groups: their rows have to be in memory, for which there is not the room; fit "+
 			"whole groups that there is room for, and go on by parts of all rows (moe newton)", column)
 	}
 	found, err := FindGroups(ctx, p.Schema, rows, 0)
@@ -122,7 +122,7 @@ func takeGroups(ctx context.Context, p *Problem, rows model.Rows, gate Gate) err
 	case len(groups) == 1:
 		return OneGroup(p.Schema.Name, column, groups[0])
 	case p.Shape.K > len(groups):
-		return refuse("k = %d experts for %d groups; choose a smaller k", p.Shape.K, len(groups))
+		return Refuse("k = %d experts for %d groups; choose a smaller k", p.Shape.K, len(groups))
 	}
 	return groupGate(p, found, gate)
 }

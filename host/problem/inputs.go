@@ -90,7 +90,7 @@ func (in *Inputs) Note() string {
 // nothing that it returns depends on a regressor.
 func varies(act sdk.Activation, m sdk.Moments) error {
 	if v := m.Value; v[2][0]-v[1][0]*v[1][0] <= 0x1p-48*v[2][0] {
-		return refuse("activation %s is constant: no regressor can be learned from it", act.Info().Name)
+		return Refuse("activation %s is constant: no regressor can be learned from it", act.Info().Name)
 	}
 	return nil
 }

@@ -53,9 +53,9 @@ func outputOf(ctx context.Context, act sdk.Activation, s Shape, of OutputScale) 
 	name := act.Info().Name
 	switch {
 	case of != SharedScale && of != PerExpertScale:
-		return nil, refuse("output scale %q; there are %v", of, OutputScales())
+		return nil, Refuse("output scale %q; there are %v", of, OutputScales())
 	case s.Experts != nil && len(s.Experts) == 0:
-		return nil, refuse("output scale %s: experts that see no feature have a mean each, and no scale", of)
+		return nil, Refuse("output scale %s: experts that see no feature have a mean each, and no scale", of)
 	}
 	o := &Output{Of: of, Sign: 1}
 	var dependent dependence
@@ -73,13 +73,13 @@ func outputOf(ctx context.Context, act sdk.Activation, s Shape, of OutputScale) 
 	}
 	switch {
 	case o.Fixed && o.Mirrored && s.Intercept && dependent.spanned(dependent.one, moved):
-		return nil, refuse("output scale %s: the scale of %s cannot be told from the regressors' norms, nor its "+
+		return nil, Refuse("output scale %s: the scale of %s cannot be told from the regressors' norms, nor its "+
 			"offset from the intercepts; leave it out", of, name)
 	case o.Fixed && o.Mirrored:
-		return nil, refuse("output scale %s: the scale of %s cannot be told from the regressors' norms; leave it "+
+		return nil, Refuse("output scale %s: the scale of %s cannot be told from the regressors' norms; leave it "+
 			"out, and give the experts an intercept", of, name)
 	case dependent.spanned(dependent.one, moved):
-		return nil, refuse("output scale %s: the offset of %s cannot be told from the intercepts; leave it out", of,
+		return nil, Refuse("output scale %s: the offset of %s cannot be told from the intercepts; leave it out", of,
 			name)
 	}
 	o.zero, o.slope = dependent.at(0), (dependent.at(1)-dependent.at(-1))/2

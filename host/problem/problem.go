@@ -89,7 +89,8 @@ type RequestError struct{ Msg string }
 
 func (e *RequestError) Error() string { return e.Msg }
 
-func refuse(format string, args ...any) error { return &RequestError{fmt.Sprintf(format, args...)} }
+// Refuse is the [*RequestError] of this text.
+func Refuse(format string, args ...any) error { return &RequestError{fmt.Sprintf(format, args...)} }
 
 // Load reads the rows of src and refuses what no method can fit. Features that
 // are not N(0, I), or come with intercepts, are brought to unit variance. An
@@ -103,13 +104,13 @@ func Load(ctx context.Context, src dataset.Source, act sdk.Activation, r Request
 		return nil, err
 	}
 	if p.Schema.Target == "" {
-		return nil, refuse("the data have no target column")
+		return nil, Refuse("the data have no target column")
 	}
 	if offset := p.Schema.Roles[model.Offsets]; offset != "" && p.Shape.Normal() {
-		return nil, refuse("the offset %s is for families of other than normal noise: take it off the target", offset)
+		return nil, Refuse("the offset %s is for families of other than normal noise: take it off the target", offset)
 	}
 	if trials := p.Schema.Roles[model.Trials]; trials != "" && p.Shape.Family != (mixture.Binomial{}).Name() {
-		return nil, refuse("the trials %s are for the family binomial, and the family is %s", trials,
+		return nil, Refuse("the trials %s are for the family binomial, and the family is %s", trials,
 			cmp.Or(p.Shape.Family, "gaussian"))
 	}
 	for _, g := range p.Activations() {
@@ -281,7 +282,7 @@ func (p *Problem) admit(ctx context.Context, rows model.Rows) error {
 // enoughExperts refuses more experts than rows.
 func (p *Problem) enoughExperts(n int) error {
 	if k := p.Shape.K; k > n {
-		return refuse("k = %d experts for %d rows; choose a smaller k", k, n)
+		return Refuse("k = %d experts for %d rows; choose a smaller k", k, n)
 	}
 	return nil
 }

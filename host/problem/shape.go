@@ -71,7 +71,7 @@ func columns(features, names []string, whose string) ([]int, error) {
 	for _, name := range names {
 		j := slices.Index(features, name)
 		if j < 0 {
-			return nil, refuse("feature %q of %s is not among the columns read", name, whose)
+			return nil, Refuse("feature %q of %s is not among the columns read", name, whose)
 		}
 		out = append(out, j)
 	}
@@ -85,13 +85,13 @@ func (s Shape) tied(features, names []string) (out []int, err error) {
 		j := slices.Index(features, name)
 		switch {
 		case name == model.InterceptName && !s.Intercept:
-			return nil, refuse("the intercept is shared by the experts, which have none")
+			return nil, Refuse("the intercept is shared by the experts, which have none")
 		case name == model.InterceptName:
 			j = s.D
 		case j < 0:
-			return nil, refuse("feature %q of the shared coefficients is not among the columns read", name)
+			return nil, Refuse("feature %q of the shared coefficients is not among the columns read", name)
 		case s.Experts != nil && !slices.Contains(s.Experts, j):
-			return nil, refuse("feature %q of the shared coefficients is not among the experts'", name)
+			return nil, Refuse("feature %q of the shared coefficients is not among the experts'", name)
 		}
 		out = append(out, j)
 	}
@@ -297,7 +297,7 @@ func (s Shape) rowsRoom(r Request) (dataset.Room, error) {
 		return dataset.Room(max(1, left/3)), nil
 	}
 	const unit = 1 << 20
-	return 0, refuse("%d MiB of memory are too few: this fit takes at least %.0f MiB beside what the system keeps of "+
+	return 0, Refuse("%d MiB of memory are too few: this fit takes at least %.0f MiB beside what the system keeps of "+
 		"its files", r.MaxMemory/unit, math.Ceil(need/unit))
 }
 

@@ -32,7 +32,7 @@ func FromSums(ctx context.Context, all Sums, sample *model.Data, act sdk.Activat
 		return nil, err
 	}
 	if p.Shape.takesMeans() {
-		return nil, refuse("sums of all rows have no intercepts")
+		return nil, Refuse("sums of all rows have no intercepts")
 	}
 	if p.Moments, err = MomentsOf(ctx, act); err != nil {
 		return nil, err

@@ -3,12 +3,14 @@ package jsonfile
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
 
 	"github.com/gatedlearning/moe/host/dataset"
+	"github.com/gatedlearning/moe/internal/atomicfile"
 	"github.com/gatedlearning/moe/internal/strictjson"
 	"github.com/gatedlearning/moe/internal/textfile"
 )
@@ -21,6 +23,15 @@ func Indent(v any) ([]byte, error) {
 		return nil, err
 	}
 	return append(joinLists(data), '\n'), nil
+}
+
+// Write writes the JSON of v to a file, beside path and then renamed.
+func Write(ctx context.Context, path string, v interface{ JSON() ([]byte, error) }) error {
+	data, err := v.JSON()
+	if err != nil {
+		return err
+	}
+	return atomicfile.WriteFile(ctx, path, data)
 }
 
 // joinLists puts the innermost lists of indented JSON on one line each.

@@ -13,7 +13,6 @@ import (
 	"github.com/gatedlearning/moe/host/fitted/jsonfile"
 	"github.com/gatedlearning/moe/host/fitted/stated"
 	"github.com/gatedlearning/moe/host/model"
-	"github.com/gatedlearning/moe/internal/atomicfile"
 )
 
 // TruthFormat is the version of truth files of trees, of experts with several
@@ -101,11 +100,7 @@ func ReadTruth(path string) (*Truth, error) {
 
 // Write writes the truth file, beside path and then renamed.
 func (t *Truth) Write(ctx context.Context, path string) error {
-	data, err := t.JSON()
-	if err != nil {
-		return err
-	}
-	return atomicfile.WriteFile(ctx, path, data)
+	return jsonfile.Write(ctx, path, t)
 }
 
 // JSON returns the truth file, laid out as [fitted.Model.JSON] does.

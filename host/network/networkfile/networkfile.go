@@ -16,7 +16,6 @@ import (
 	"github.com/gatedlearning/moe/host/fitted/stated"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/native"
-	"github.com/gatedlearning/moe/internal/atomicfile"
 	"github.com/gatedlearning/moe/internal/numeric"
 )
 
@@ -133,11 +132,7 @@ func (n *Network) Model() *model.Network {
 
 // Write validates the network and writes its file, beside path and then renamed.
 func (n *Network) Write(ctx context.Context, path string) error {
-	data, err := n.JSON()
-	if err != nil {
-		return err
-	}
-	return atomicfile.WriteFile(ctx, path, data)
+	return jsonfile.Write(ctx, path, n)
 }
 
 // JSON returns the network's file, laid out as that of a model.
