@@ -147,13 +147,8 @@ func (v *vacancy) move(j *joiner, by jump) {
 
 // jump returns the jump of j that gains most.
 func (v *vacancy) jump(ctx context.Context, j *joiner) (best jump, err error) {
-	r := v.room()
-	defer v.rooms.Put(r)
-	if _, err := v.observe(ctx, r, j); err != nil {
-		return best, err
-	}
 	for _, along := range v.directions() {
-		found, err := v.jumpable(r, j, along).highest(ctx, v.problem.G)
+		found, err := v.jumpable(j, along).highest(ctx, v.problem.G)
 		if err != nil {
 			return best, err
 		}
@@ -186,14 +181,18 @@ func (v *vacancy) directions() (out []jump) {
 	return out
 }
 
-// jumpable readies the rows that change along a direction, after observe.
-func (v *vacancy) jumpable(r *vacancyRoom, j *joiner, along jump) *jumpable {
+// jumpable readies the rows that change along a direction.
+func (v *vacancy) jumpable(j *joiner, along jump) *jumpable {
 	o := &jumpable{along: along, own: j.own}
 	o.gated = slices.Contains(v.gate, along.column) && (along.pivot == 0 || slices.Contains(v.gate, v.mixture.D))
 	norm := 0.0
 	if v.normal() {
 		o.inv, norm = 1/j.own[0], math.Log(j.own[0])
 	}
+	all := span{0, len(v.y)}
+	z, rho := make([]float64, all.to), make([]float64, all.to)
+	v.predictors(z, j, all)
+	v.logits(rho, j, all)
 	var trials []float64
 	for t, y := range v.y {
 		s := v.x[along.column][t] - along.pivot
@@ -204,7 +203,7 @@ func (v *vacancy) jumpable(r *vacancyRoom, j *joiner, along jump) *jumpable {
 		if v.weight != nil {
 			w = v.weight[t]
 		}
-		o.s, o.z, o.rho, o.y = append(o.s, s), append(o.z, r.z[t]), append(o.rho, r.odds[t]), append(o.y, y)
+		o.s, o.z, o.rho, o.y = append(o.s, s), append(o.z, z[t]), append(o.rho, rho[t]), append(o.y, y)
 		o.density, o.weight = append(o.density, v.density[t]+norm), append(o.weight, w)
 		if v.trials != nil {
 			trials, y = append(trials, v.trials[t]), y/v.trials[t]

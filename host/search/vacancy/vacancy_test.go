@@ -109,7 +109,7 @@ func TestVacancyIsTheLikelihood(t *testing.T) {
 					j.own[q] = 1.4
 				}
 			}
-			got, err := v.observe(t.Context(), v.room(), j)
+			got, err := v.pass(t.Context(), v.room(), j, false)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -235,7 +235,7 @@ func TestJoiner(t *testing.T) {
 		var best joiner
 		for range 24 {
 			r := v.room()
-			v.label(rng, r)
+			v.label(rng, r.post)
 			j, err := v.join(t.Context(), r, v.begin(r), math.Inf(-1))
 			if err != nil {
 				t.Fatal(err)
