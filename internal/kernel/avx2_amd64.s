@@ -1719,6 +1719,100 @@ done70:
 	VZEROUPPER
 	RET
 
+// func logisticAVX2(dst *float64, log *float64, logits *float64, n int)
+// Requires: AVX, AVX2, FMA3
+TEXT ·logisticAVX2(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), AX
+	MOVQ log+8(FP), CX
+	MOVQ logits+16(FP), DX
+	MOVQ n+24(FP), BX
+	XORQ SI, SI
+	CMPQ BX, $0x00
+	JE   done72
+
+rows71:
+	VMOVUPD      (DX)(SI*8), Y0
+	VXORPD       Y1, Y1, Y1
+	VMAXPD       Y1, Y0, Y1
+	VSUBPD       Y1, Y0, Y2
+	VXORPD       Y3, Y3, Y3
+	VSUBPD       Y1, Y3, Y3
+	VADDPD       Y3, Y2, Y2
+	VMOVUPD      avx2constants<>+576(SB), Y3
+	VXORPD       Y4, Y4, Y4
+	VMOVUPD      avx2constants<>+512(SB), Y5
+	VFMADD231PD  avx2constants<>+320(SB), Y2, Y5
+	VSUBPD       avx2constants<>+512(SB), Y5, Y6
+	VMOVUPD      Y2, Y7
+	VFNMADD231PD avx2constants<>+384(SB), Y6, Y7
+	VFNMADD231PD avx2constants<>+448(SB), Y6, Y7
+	VMOVUPD      avx2constants<>+1280(SB), Y6
+	VFMADD213PD  avx2constants<>+1216(SB), Y7, Y6
+	VFMADD213PD  avx2constants<>+1152(SB), Y7, Y6
+	VFMADD213PD  avx2constants<>+1088(SB), Y7, Y6
+	VFMADD213PD  avx2constants<>+1024(SB), Y7, Y6
+	VFMADD213PD  avx2constants<>+960(SB), Y7, Y6
+	VFMADD213PD  avx2constants<>+896(SB), Y7, Y6
+	VFMADD213PD  avx2constants<>+832(SB), Y7, Y6
+	VFMADD213PD  avx2constants<>+768(SB), Y7, Y6
+	VFMADD213PD  avx2constants<>+704(SB), Y7, Y6
+	VFMADD213PD  avx2constants<>+640(SB), Y7, Y6
+	VFMADD213PD  avx2constants<>+0(SB), Y7, Y6
+	VFMADD213PD  avx2constants<>+0(SB), Y7, Y6
+	VPADDQ       avx2constants<>+2240(SB), Y5, Y5
+	VPSLLQ       $0x34, Y5, Y5
+	VMULPD       Y5, Y6, Y5
+	VCMPPD       $0x12, Y3, Y2, Y2
+	VBLENDVPD    Y2, Y4, Y5, Y2
+	VMOVUPD      avx2constants<>+0(SB), Y3
+	VADDPD       Y3, Y2, Y3
+	VMOVUPD      avx2constants<>+0(SB), Y4
+	VDIVPD       Y3, Y4, Y4
+	VPSUBQ       avx2constants<>+2304(SB), Y3, Y5
+	VPAND        avx2constants<>+2368(SB), Y5, Y6
+	VPSUBQ       Y6, Y3, Y6
+	VPADDQ       avx2constants<>+2432(SB), Y5, Y5
+	VPSRLQ       $0x34, Y5, Y5
+	VPOR         avx2constants<>+2496(SB), Y5, Y5
+	VSUBPD       avx2constants<>+1792(SB), Y5, Y5
+	VSUBPD       avx2constants<>+0(SB), Y6, Y6
+	VADDPD       avx2constants<>+128(SB), Y6, Y7
+	VDIVPD       Y7, Y6, Y7
+	VMULPD       Y7, Y7, Y8
+	VMOVUPD      avx2constants<>+1728(SB), Y9
+	VFMADD213PD  avx2constants<>+1664(SB), Y8, Y9
+	VFMADD213PD  avx2constants<>+1600(SB), Y8, Y9
+	VFMADD213PD  avx2constants<>+1536(SB), Y8, Y9
+	VFMADD213PD  avx2constants<>+1472(SB), Y8, Y9
+	VFMADD213PD  avx2constants<>+1408(SB), Y8, Y9
+	VFMADD213PD  avx2constants<>+1344(SB), Y8, Y9
+	VMULPD       Y8, Y9, Y8
+	VMULPD       avx2constants<>+64(SB), Y6, Y9
+	VMULPD       Y6, Y9, Y9
+	VADDPD       Y8, Y9, Y8
+	VMULPD       Y8, Y7, Y7
+	VFMADD231PD  avx2constants<>+448(SB), Y5, Y7
+	VSUBPD       Y7, Y9, Y7
+	VSUBPD       Y6, Y7, Y6
+	VMULPD       avx2constants<>+384(SB), Y5, Y5
+	VSUBPD       Y6, Y5, Y5
+	VADDPD       Y5, Y1, Y1
+	VXORPD       Y5, Y5, Y5
+	VMULPD       Y4, Y2, Y2
+	VCMPPD       $0x11, Y5, Y0, Y0
+	VBLENDVPD    Y0, Y2, Y4, Y0
+	VCMPPD       $0x04, Y3, Y3, Y2
+	VBLENDVPD    Y2, Y3, Y1, Y1
+	VMOVUPD      Y0, (AX)(SI*8)
+	VMOVUPD      Y1, (CX)(SI*8)
+	ADDQ         $0x04, SI
+	CMPQ         SI, BX
+	JL           rows71
+
+done72:
+	VZEROUPPER
+	RET
+
 // func cubesAVX2(out *float64, a *float64, b *float64, n int)
 // Requires: AVX, FMA3
 TEXT ·cubesAVX2(SB), NOSPLIT, $0-32
@@ -1738,9 +1832,9 @@ TEXT ·cubesAVX2(SB), NOSPLIT, $0-32
 	ANDQ   $-8, SI
 	ANDQ   $0x07, DX
 	CMPQ   SI, $0x00
-	JE     tail72
+	JE     tail74
 
-groups71:
+groups73:
 	VMOVUPD     (AX)(BX*8), Y8
 	VMULPD      Y8, Y8, Y9
 	VFMADD231PD Y8, Y9, Y0
@@ -1759,11 +1853,11 @@ groups71:
 	VFMADD231PD Y9, Y9, Y7
 	ADDQ        $0x08, BX
 	CMPQ        BX, SI
-	JL          groups71
+	JL          groups73
 
-tail72:
+tail74:
 	CMPQ        DX, $0x00
-	JE          done73
+	JE          done75
 	LEAQ        avx2constants<>+2816(SB), SI
 	SHLQ        $0x03, DX
 	SUBQ        DX, SI
@@ -1786,7 +1880,7 @@ tail72:
 	VFMADD231PD Y8, Y9, Y5
 	VFMADD231PD Y9, Y9, Y7
 
-done73:
+done75:
 	MOVQ         out+0(FP), AX
 	VADDPD       Y1, Y0, Y0
 	VEXTRACTF128 $0x01, Y0, X1
@@ -1828,16 +1922,16 @@ TEXT ·placesAVX2(SB), NOSPLIT, $16-56
 	VBROADCASTSD X1, Y1
 	XORQ         SI, SI
 
-rows74:
+rows76:
 	CMPQ        SI, DX
-	JGE         done75
+	JGE         done77
 	VMOVUPD     (CX)(SI*8), Y2
 	VCMPPD      $0x1d, Y0, Y2, Y3
 	VCMPPD      $0x11, Y1, Y2, Y4
 	VANDPD      Y3, Y4, Y4
 	VMOVMSKPD   Y4, DI
 	CMPL        DI, $0x0000000f
-	JNE         done75
+	JNE         done77
 	VMULPD      avx2constants<>+2048(SB), Y2, Y2
 	VMAXPD      avx2constants<>+2112(SB), Y2, Y2
 	VMINPD      avx2constants<>+2176(SB), Y2, Y2
@@ -1857,9 +1951,9 @@ rows74:
 	MOVWLZX     4098(BX)(DI*2), DI
 	MOVW        DI, 6(AX)(SI*2)
 	ADDQ        $0x04, SI
-	JMP         rows74
+	JMP         rows76
 
-done75:
+done77:
 	MOVQ SI, ret+48(FP)
 	VZEROUPPER
 	RET
@@ -1874,16 +1968,16 @@ TEXT ·piecewiseAVX2(SB), NOSPLIT, $0-40
 	MOVQ places+32(FP), SI
 	XORQ DI, DI
 	CMPQ DX, $0x00
-	JE   done77
+	JE   done79
 
-rows76:
+rows78:
 	VMOVUPD (CX)(DI*8), Y0
 	MOVWQZX (SI)(DI*2), R8
 	MOVWQZX 2(SI)(DI*2), R9
 	MOVWQZX 4(SI)(DI*2), R10
 	MOVWQZX 6(SI)(DI*2), R11
 
-turn78:
+turn80:
 	VBROADCASTF128 64(BX)(R8*8), Y1
 	VINSERTF128    $0x01, 64(BX)(R10*8), Y1, Y1
 	VBROADCASTF128 64(BX)(R9*8), Y2
@@ -1900,46 +1994,46 @@ turn78:
 	VANDPD         Y2, Y2, Y2
 	VMOVMSKPD      Y2, R12
 	CMPL           R12, $0x00
-	JEQ            on79
+	JEQ            on81
 	VMOVSD         (CX)(DI*8), X1
 
-next80:
-	VUCOMISD 64(BX)(R8*8), X1
-	JCS      found81
-	ADDQ     $0x0c, R8
-	JMP      next80
-
-found81:
-	VMOVSD 8(CX)(DI*8), X1
-
 next82:
-	VUCOMISD 64(BX)(R9*8), X1
+	VUCOMISD 64(BX)(R8*8), X1
 	JCS      found83
-	ADDQ     $0x0c, R9
+	ADDQ     $0x0c, R8
 	JMP      next82
 
 found83:
-	VMOVSD 16(CX)(DI*8), X1
+	VMOVSD 8(CX)(DI*8), X1
 
 next84:
-	VUCOMISD 64(BX)(R10*8), X1
+	VUCOMISD 64(BX)(R9*8), X1
 	JCS      found85
-	ADDQ     $0x0c, R10
+	ADDQ     $0x0c, R9
 	JMP      next84
 
 found85:
-	VMOVSD 24(CX)(DI*8), X1
+	VMOVSD 16(CX)(DI*8), X1
 
 next86:
-	VUCOMISD 64(BX)(R11*8), X1
+	VUCOMISD 64(BX)(R10*8), X1
 	JCS      found87
-	ADDQ     $0x0c, R11
+	ADDQ     $0x0c, R10
 	JMP      next86
 
 found87:
-	JMP turn78
+	VMOVSD 24(CX)(DI*8), X1
 
-on79:
+next88:
+	VUCOMISD 64(BX)(R11*8), X1
+	JCS      found89
+	ADDQ     $0x0c, R11
+	JMP      next88
+
+found89:
+	JMP turn80
+
+on81:
 	VSUBPD         Y1, Y0, Y0
 	VMULPD         Y5, Y0, Y0
 	VMULPD         Y0, Y0, Y1
@@ -1977,9 +2071,9 @@ on79:
 	VMOVUPD        Y5, (AX)(DI*8)
 	ADDQ           $0x04, DI
 	CMPQ           DI, DX
-	JL             rows76
+	JL             rows78
 
-done77:
+done79:
 	VZEROUPPER
 	RET
 
@@ -1999,16 +2093,16 @@ TEXT ·hingeAVX2(SB), NOSPLIT, $0-40
 	VBROADCASTSD 48(BX), Y6
 	XORQ         BX, BX
 
-rows88:
+rows90:
 	CMPQ        BX, DX
-	JGE         done89
+	JGE         done91
 	VMOVUPD     (CX)(BX*8), Y7
 	VCMPPD      $0x1d, Y0, Y7, Y8
 	VCMPPD      $0x11, Y1, Y7, Y9
 	VANDPD      Y8, Y9, Y9
 	VMOVMSKPD   Y9, SI
 	CMPL        SI, $0x0000000f
-	JNE         done89
+	JNE         done91
 	VCMPPD      $0x11, Y2, Y7, Y8
 	VBLENDVPD   Y8, Y3, Y5, Y8
 	VCMPPD      $0x11, Y2, Y7, Y9
@@ -2016,9 +2110,9 @@ rows88:
 	VFMADD231PD Y7, Y9, Y8
 	VMOVUPD     Y8, (AX)(BX*8)
 	ADDQ        $0x04, BX
-	JMP         rows88
+	JMP         rows90
 
-done89:
+done91:
 	MOVQ BX, ret+32(FP)
 	VZEROUPPER
 	RET
@@ -2039,7 +2133,7 @@ TEXT ·gatherAVX2(SB), NOSPLIT, $0-32
 	MOVQ n+24(FP), R11
 	XORQ R12, R12
 
-rows90:
+rows92:
 	MOVQ (R10)(R12*8), R13
 	MOVQ (DI)(R13*8), R14
 	MOVQ R14, (CX)(R12*8)
@@ -2051,7 +2145,7 @@ rows90:
 	MOVQ R13, (AX)(R12*8)
 	INCQ R12
 	CMPQ R12, R11
-	JL   rows90
+	JL   rows92
 	RET
 
 // func columnsAVX2(dst *float64, src *byte, n int, stride int, rows int)
@@ -2067,9 +2161,9 @@ TEXT ·columnsAVX2(SB), NOSPLIT, $0-40
 	LEAQ (DX)(DX*2), R8
 	LEAQ (BX)(BX*2), R9
 
-rows91:
+rows93:
 	CMPQ       SI, $0x04
-	JL         done92
+	JL         done94
 	VMOVUPD    (CX), Y0
 	VMOVUPD    (CX)(BX*1), Y1
 	VMOVUPD    (CX)(BX*2), Y2
@@ -2089,8 +2183,8 @@ rows91:
 	LEAQ       (CX)(BX*4), CX
 	ADDQ       $0x20, AX
 	SUBQ       $0x04, SI
-	JMP        rows91
+	JMP        rows93
 
-done92:
+done94:
 	VZEROUPPER
 	RET

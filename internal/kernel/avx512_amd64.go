@@ -114,6 +114,11 @@ func softAVX512(dst *float64, a *float64, n int, inv float64)
 //go:noescape
 func gaussianAVX512(dst *float64, std *float64, score *float64, res *float64, n int, inv float64, norm float64)
 
+// logisticAVX512 writes 1/(1 + exp(−t)) and log(1 + exp(t)), as softmax of t and 0. n is a multiple of 8.
+//
+//go:noescape
+func logisticAVX512(dst *float64, log *float64, logits *float64, n int)
+
 // cubesAVX512 writes Σ a³, Σ a⁴, Σ b³ and Σ b⁴ over n values to out.
 //
 //go:noescape

@@ -1530,6 +1530,100 @@ done61:
 	VZEROUPPER
 	RET
 
+// func logisticAVX512(dst *float64, log *float64, logits *float64, n int)
+// Requires: AVX, AVX512F
+TEXT ·logisticAVX512(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), AX
+	MOVQ log+8(FP), CX
+	MOVQ logits+16(FP), DX
+	MOVQ n+24(FP), BX
+	XORQ SI, SI
+	CMPQ BX, $0x00
+	JE   done63
+
+rows62:
+	VMOVUPD      (DX)(SI*8), Z0
+	VPXORQ       Z1, Z1, Z1
+	VMAXPD       Z1, Z0, Z2
+	VSUBPD       Z2, Z0, Z3
+	VPXORQ       Z4, Z4, Z4
+	VSUBPD       Z2, Z4, Z5
+	VADDPD       Z5, Z3, Z3
+	VMOVUPD      avx512constants<>+576(SB), Z5
+	VPXORQ       Z6, Z6, Z6
+	VMOVUPD      avx512constants<>+512(SB), Z11
+	VFMADD231PD  avx512constants<>+320(SB), Z3, Z11
+	VSUBPD       avx512constants<>+512(SB), Z11, Z12
+	VMOVUPD      Z3, Z13
+	VFNMADD231PD avx512constants<>+384(SB), Z12, Z13
+	VFNMADD231PD avx512constants<>+448(SB), Z12, Z13
+	VMOVUPD      avx512constants<>+1280(SB), Z12
+	VFMADD213PD  avx512constants<>+1216(SB), Z13, Z12
+	VFMADD213PD  avx512constants<>+1152(SB), Z13, Z12
+	VFMADD213PD  avx512constants<>+1088(SB), Z13, Z12
+	VFMADD213PD  avx512constants<>+1024(SB), Z13, Z12
+	VFMADD213PD  avx512constants<>+960(SB), Z13, Z12
+	VFMADD213PD  avx512constants<>+896(SB), Z13, Z12
+	VFMADD213PD  avx512constants<>+832(SB), Z13, Z12
+	VFMADD213PD  avx512constants<>+768(SB), Z13, Z12
+	VFMADD213PD  avx512constants<>+704(SB), Z13, Z12
+	VFMADD213PD  avx512constants<>+640(SB), Z13, Z12
+	VFMADD213PD  avx512constants<>+0(SB), Z13, Z12
+	VFMADD213PD  avx512constants<>+0(SB), Z13, Z12
+	VPADDQ       avx512constants<>+2240(SB), Z11, Z11
+	VPSLLQ       $0x34, Z11, Z11
+	VMULPD       Z11, Z12, Z11
+	VCMPPD       $0x12, Z5, Z3, K1
+	VBLENDMPD    Z6, Z11, K1, Z7
+	VMOVUPD      avx512constants<>+0(SB), Z3
+	VADDPD       Z3, Z7, Z3
+	VMOVUPD      avx512constants<>+0(SB), Z5
+	VDIVPD       Z3, Z5, Z5
+	VPSUBQ       avx512constants<>+2304(SB), Z3, Z11
+	VPANDQ       avx512constants<>+2368(SB), Z11, Z12
+	VPSUBQ       Z12, Z3, Z12
+	VPADDQ       avx512constants<>+2432(SB), Z11, Z11
+	VPSRLQ       $0x34, Z11, Z11
+	VPORQ        avx512constants<>+2496(SB), Z11, Z11
+	VSUBPD       avx512constants<>+1792(SB), Z11, Z11
+	VSUBPD       avx512constants<>+0(SB), Z12, Z12
+	VADDPD       avx512constants<>+128(SB), Z12, Z13
+	VDIVPD       Z13, Z12, Z13
+	VMULPD       Z13, Z13, Z14
+	VMOVUPD      avx512constants<>+1728(SB), Z15
+	VFMADD213PD  avx512constants<>+1664(SB), Z14, Z15
+	VFMADD213PD  avx512constants<>+1600(SB), Z14, Z15
+	VFMADD213PD  avx512constants<>+1536(SB), Z14, Z15
+	VFMADD213PD  avx512constants<>+1472(SB), Z14, Z15
+	VFMADD213PD  avx512constants<>+1408(SB), Z14, Z15
+	VFMADD213PD  avx512constants<>+1344(SB), Z14, Z15
+	VMULPD       Z14, Z15, Z14
+	VMULPD       avx512constants<>+64(SB), Z12, Z15
+	VMULPD       Z12, Z15, Z15
+	VADDPD       Z14, Z15, Z14
+	VMULPD       Z14, Z13, Z13
+	VFMADD231PD  avx512constants<>+448(SB), Z11, Z13
+	VSUBPD       Z13, Z15, Z13
+	VSUBPD       Z12, Z13, Z12
+	VMULPD       avx512constants<>+384(SB), Z11, Z11
+	VSUBPD       Z12, Z11, Z11
+	VADDPD       Z11, Z2, Z2
+	VPXORQ       Z8, Z8, Z8
+	VMULPD       Z5, Z7, Z11
+	VCMPPD       $0x11, Z8, Z0, K1
+	VBLENDMPD    Z11, Z5, K1, Z9
+	VCMPPD       $0x04, Z3, Z3, K1
+	VBLENDMPD    Z3, Z2, K1, Z10
+	VMOVUPD      Z9, (AX)(SI*8)
+	VMOVUPD      Z10, (CX)(SI*8)
+	ADDQ         $0x08, SI
+	CMPQ         SI, BX
+	JL           rows62
+
+done63:
+	VZEROUPPER
+	RET
+
 // func cubesAVX512(out *float64, a *float64, b *float64, n int)
 // Requires: AVX, AVX512DQ, AVX512F, AVX512VL
 TEXT ·cubesAVX512(SB), NOSPLIT, $0-32
@@ -1545,9 +1639,9 @@ TEXT ·cubesAVX512(SB), NOSPLIT, $0-32
 	ANDQ   $-8, SI
 	ANDQ   $0x07, DX
 	CMPQ   SI, $0x00
-	JE     tail63
+	JE     tail65
 
-groups62:
+groups64:
 	VMOVUPD     (AX)(BX*8), Z4
 	VMULPD      Z4, Z4, Z5
 	VFMADD231PD Z4, Z5, Z0
@@ -1558,11 +1652,11 @@ groups62:
 	VFMADD231PD Z5, Z5, Z3
 	ADDQ        $0x08, BX
 	CMPQ        BX, SI
-	JL          groups62
+	JL          groups64
 
-tail63:
+tail65:
 	CMPQ        DX, $0x00
-	JE          done64
+	JE          done66
 	LEAQ        avx512constants<>+2816(SB), SI
 	SHLQ        $0x03, DX
 	SUBQ        DX, SI
@@ -1577,7 +1671,7 @@ tail63:
 	VFMADD231PD Z4, Z5, Z2
 	VFMADD231PD Z5, Z5, Z3
 
-done64:
+done66:
 	MOVQ          out+0(FP), AX
 	VEXTRACTF64X4 $0x01, Z0, Y4
 	VADDPD        Y4, Y0, Y4
@@ -1623,16 +1717,16 @@ TEXT ·placesAVX512(SB), NOSPLIT, $32-56
 	VBROADCASTSD X1, Z1
 	XORQ         SI, SI
 
-rows65:
+rows67:
 	CMPQ        SI, DX
-	JGE         done66
+	JGE         done68
 	VMOVUPD     (CX)(SI*8), Z2
 	VCMPPD      $0x1d, Z0, Z2, K1
 	VCMPPD      $0x11, Z1, Z2, K2
 	KANDB       K1, K2, K2
 	KMOVB       K2, DI
 	CMPL        DI, $0x000000ff
-	JNE         done66
+	JNE         done68
 	VMULPD      avx512constants<>+2048(SB), Z2, Z2
 	VMAXPD      avx512constants<>+2112(SB), Z2, Z2
 	VMINPD      avx512constants<>+2176(SB), Z2, Z2
@@ -1664,9 +1758,9 @@ rows65:
 	MOVWLZX     4098(BX)(DI*2), DI
 	MOVW        DI, 14(AX)(SI*2)
 	ADDQ        $0x08, SI
-	JMP         rows65
+	JMP         rows67
 
-done66:
+done68:
 	MOVQ SI, ret+48(FP)
 	VZEROUPPER
 	RET
@@ -1681,9 +1775,9 @@ TEXT ·piecewiseAVX512(SB), NOSPLIT, $8-40
 	MOVQ places+32(FP), SI
 	XORQ DI, DI
 	CMPQ DX, $0x00
-	JE   done68
+	JE   done70
 
-rows67:
+rows69:
 	VMOVUPD (CX)(DI*8), Z0
 	MOVWQZX (SI)(DI*2), R8
 	MOVWQZX 2(SI)(DI*2), R9
@@ -1694,7 +1788,7 @@ rows67:
 	MOVWQZX 12(SI)(DI*2), R14
 	MOVWQZX 14(SI)(DI*2), R15
 
-turn69:
+turn71:
 	VBROADCASTF64X4 64(BX)(R8*8), Z1
 	VINSERTF64X4    $0x01, 64(BX)(R10*8), Z1, Z1
 	VBROADCASTF64X4 64(BX)(R9*8), Z2
@@ -1715,82 +1809,82 @@ turn69:
 	KANDB           K1, K1, K1
 	KMOVB           K1, BP
 	CMPL            BP, $0x00
-	JEQ             on70
+	JEQ             on72
 	VMOVSD          (CX)(DI*8), X1
 
-next71:
-	VUCOMISD 64(BX)(R8*8), X1
-	JCS      found72
-	ADDQ     $0x0c, R8
-	JMP      next71
-
-found72:
-	VMOVSD 8(CX)(DI*8), X1
-
 next73:
-	VUCOMISD 64(BX)(R9*8), X1
+	VUCOMISD 64(BX)(R8*8), X1
 	JCS      found74
-	ADDQ     $0x0c, R9
+	ADDQ     $0x0c, R8
 	JMP      next73
 
 found74:
-	VMOVSD 16(CX)(DI*8), X1
+	VMOVSD 8(CX)(DI*8), X1
 
 next75:
-	VUCOMISD 64(BX)(R10*8), X1
+	VUCOMISD 64(BX)(R9*8), X1
 	JCS      found76
-	ADDQ     $0x0c, R10
+	ADDQ     $0x0c, R9
 	JMP      next75
 
 found76:
-	VMOVSD 24(CX)(DI*8), X1
+	VMOVSD 16(CX)(DI*8), X1
 
 next77:
-	VUCOMISD 64(BX)(R11*8), X1
+	VUCOMISD 64(BX)(R10*8), X1
 	JCS      found78
-	ADDQ     $0x0c, R11
+	ADDQ     $0x0c, R10
 	JMP      next77
 
 found78:
-	VMOVSD 32(CX)(DI*8), X1
+	VMOVSD 24(CX)(DI*8), X1
 
 next79:
-	VUCOMISD 64(BX)(R12*8), X1
+	VUCOMISD 64(BX)(R11*8), X1
 	JCS      found80
-	ADDQ     $0x0c, R12
+	ADDQ     $0x0c, R11
 	JMP      next79
 
 found80:
-	VMOVSD 40(CX)(DI*8), X1
+	VMOVSD 32(CX)(DI*8), X1
 
 next81:
-	VUCOMISD 64(BX)(R13*8), X1
+	VUCOMISD 64(BX)(R12*8), X1
 	JCS      found82
-	ADDQ     $0x0c, R13
+	ADDQ     $0x0c, R12
 	JMP      next81
 
 found82:
-	VMOVSD 48(CX)(DI*8), X1
+	VMOVSD 40(CX)(DI*8), X1
 
 next83:
-	VUCOMISD 64(BX)(R14*8), X1
+	VUCOMISD 64(BX)(R13*8), X1
 	JCS      found84
-	ADDQ     $0x0c, R14
+	ADDQ     $0x0c, R13
 	JMP      next83
 
 found84:
-	VMOVSD 56(CX)(DI*8), X1
+	VMOVSD 48(CX)(DI*8), X1
 
 next85:
-	VUCOMISD 64(BX)(R15*8), X1
+	VUCOMISD 64(BX)(R14*8), X1
 	JCS      found86
-	ADDQ     $0x0c, R15
+	ADDQ     $0x0c, R14
 	JMP      next85
 
 found86:
-	JMP turn69
+	VMOVSD 56(CX)(DI*8), X1
 
-on70:
+next87:
+	VUCOMISD 64(BX)(R15*8), X1
+	JCS      found88
+	ADDQ     $0x0c, R15
+	JMP      next87
+
+found88:
+	JMP turn71
+
+on72:
 	VSUBPD          Z3, Z0, Z0
 	VMULPD          Z5, Z0, Z0
 	VMULPD          Z0, Z0, Z1
@@ -1836,9 +1930,9 @@ on70:
 	VMOVUPD         Z9, (AX)(DI*8)
 	ADDQ            $0x08, DI
 	CMPQ            DI, DX
-	JL              rows67
+	JL              rows69
 
-done68:
+done70:
 	VZEROUPPER
 	RET
 
@@ -1858,16 +1952,16 @@ TEXT ·hingeAVX512(SB), NOSPLIT, $0-40
 	VBROADCASTSD 48(BX), Z6
 	XORQ         BX, BX
 
-rows87:
+rows89:
 	CMPQ        BX, DX
-	JGE         done88
+	JGE         done90
 	VMOVUPD     (CX)(BX*8), Z7
 	VCMPPD      $0x1d, Z0, Z7, K1
 	VCMPPD      $0x11, Z1, Z7, K2
 	KANDB       K1, K2, K2
 	KMOVB       K2, SI
 	CMPL        SI, $0x000000ff
-	JNE         done88
+	JNE         done90
 	VCMPPD      $0x11, Z2, Z7, K1
 	VBLENDMPD   Z3, Z5, K1, Z8
 	VCMPPD      $0x11, Z2, Z7, K1
@@ -1875,9 +1969,9 @@ rows87:
 	VFMADD231PD Z7, Z9, Z8
 	VMOVUPD     Z8, (AX)(BX*8)
 	ADDQ        $0x08, BX
-	JMP         rows87
+	JMP         rows89
 
-done88:
+done90:
 	MOVQ BX, ret+32(FP)
 	VZEROUPPER
 	RET

@@ -292,6 +292,22 @@ func (s instructions) softmax(dst, lse, logits []float64, n, k int, shift bool) 
 	return rows
 }
 
+func (s instructions) logistic(dst, log, logits []float64) int {
+	n := whole(len(logits))
+	if n == 0 {
+		return 0
+	}
+	switch s {
+	case avx512:
+		logisticAVX512(&dst[0], &log[0], &logits[0], n)
+	case avx2:
+		logisticAVX2(&dst[0], &log[0], &logits[0], n)
+	default:
+		return 0
+	}
+	return n
+}
+
 func (s instructions) sum(a []float64) float64 {
 	switch s {
 	case avx512:

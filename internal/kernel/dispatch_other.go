@@ -27,6 +27,7 @@ func (instructions) soft(_, _ []float64, _ float64) int              { return 0 
 func (instructions) piecewise(_, _ []float64, _ *Piecewise) int      { return 0 }
 func (instructions) hinge(_, _ []float64, _ *Hinge) int              { return 0 }
 func (instructions) softmax(_, _, _ []float64, _, _ int, _ bool) int { return 0 }
+func (instructions) logistic(_, _, _ []float64) int                  { return 0 }
 func (instructions) sum(a []float64) float64                         { return sum(a) }
 func (instructions) dot(a, b []float64) float64                      { return dot(a, b) }
 func (instructions) cubes(a, b []float64) [4]float64                 { return cubesPortable(a, b) }

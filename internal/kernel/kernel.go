@@ -79,6 +79,15 @@ func SoftmaxShift(dst, lse, logits []float64, n int) {
 	}
 }
 
+// Logistic writes 1/(1 + exp(−t)) to dst and log(1 + exp(t)) to log, t the logits, as [Softmax]
+// has them of t and 0. dst may be logits.
+func Logistic(dst, log, logits []float64) {
+	dst, log = dst[:len(logits)], log[:len(logits)]
+	for i := assembly.logistic(dst, log, logits); i < len(logits); i++ {
+		dst[i], log[i] = logistic(logits[i])
+	}
+}
+
 // Sum returns Σ_t a_t.
 func Sum(a []float64) float64 {
 	if len(a) == 0 {

@@ -95,6 +95,11 @@ func everything(rng *rand.Rand, n, k, d int, some bool) (out []float64) {
 		hinge := Hinge{Lo: -20, Hi: 20, Edge: 0.3, Below: [2]float64{0.5, -2}, Above: [2]float64{-0.1, 3}}
 		out = append(out, float64(hinge.Eval(dst, a)))
 	})
+	slice(func(dst []float64) {
+		log := make([]float64, n)
+		Logistic(dst, log, a)
+		out = append(out, log...)
+	})
 	out = append(out, Sum(a), Dot(a, b))
 	threes, fours := values(rng, k, some), values(rng, k, some)
 	AddCubes(threes, fours, rows(rng, k, n, some))
@@ -456,6 +461,29 @@ func TestSoftmaxShift(t *testing.T) {
 	}
 }
 
+// TestLogistic: to the bit the softmax of a logit and 0, of any size, infinite and NaN too.
+func TestLogistic(t *testing.T) {
+	rng := rand.New(rand.NewPCG(10, 10))
+	logits := []float64{0, math.Copysign(0, -1), 40, -40, 40.5, -40.5, 1e300, -1e300, math.Inf(-1), math.Inf(1), math.NaN()}
+	for range 500 {
+		logits = append(logits, rng.NormFloat64()*math.Exp(3*rng.NormFloat64()))
+	}
+	n := len(logits)
+	two := append(slices.Clone(logits), make([]float64, n)...)
+	want, wantLog, got, log := make([]float64, 2*n), make([]float64, n), make([]float64, n), make([]float64, n)
+	Softmax(want, wantLog, two, n)
+	Logistic(got, log, logits)
+	for i, v := range logits {
+		if !same(got[i:i+1], want[i:i+1]) || !same(log[i:i+1], wantLog[i:i+1]) {
+			t.Errorf("of %g: %g and %g, the softmax has %g and %g", v, got[i], log[i], want[i], wantLog[i])
+		}
+	}
+	Logistic(logits, log, logits)
+	if !same(logits, got) {
+		t.Error("in place it is another")
+	}
+}
+
 // TestLinear holds Linear to its definition.
 func TestLinear(t *testing.T) {
 	rng := rand.New(rand.NewPCG(11, 11))
@@ -567,6 +595,7 @@ func TestNoAllocations(t *testing.T) {
 		AddTiled(tiled, a, a)
 		Softmax(logits, a[0], logits, 256)
 		SoftmaxShift(probabilities, a[0], logits, 256)
+		Logistic(a[1], a[0], a[2])
 	}); n != 0 {
 		t.Errorf("%g allocations", n)
 	}
@@ -603,6 +632,7 @@ func Benchmark(b *testing.B) {
 		logits, p := values(rng, 3*n, false), make([]float64, 3*n)
 		run("Softmax", 3*n, func() { Softmax(p, y, logits, n) })
 		run("SoftmaxShift", 3*n, func() { SoftmaxShift(p, y, logits, n) })
+		run("Logistic", n, func() { Logistic(p[:n], y, logits[:n]) })
 		for _, d := range []int{10, 30, 100} {
 			a, gram := rows(rng, d, n, false), make([]float64, d*(d+1)/2)
 			run(fmt.Sprintf("Gram%d", d), d*(d+1)/2*n, func() { AddGram(gram, a, a) })

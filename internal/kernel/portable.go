@@ -138,6 +138,25 @@ func softmax(dst, lse, logits []float64, n, k, r int, shift bool) {
 	}
 }
 
+// logistic is [Logistic] of one value.
+func logistic(t float64) (p, log float64) {
+	top := math.Max(t, 0)
+	x, e := (t-top)+(0-top), 0.0
+	if !(x <= negligible) {
+		p, shifted, _ := expReduced(x)
+		e = float64(p * power(shifted))
+	}
+	sum := e + 1
+	if math.IsNaN(sum) {
+		return math.NaN(), math.NaN()
+	}
+	p = 1 / sum
+	if t < 0 {
+		p *= e
+	}
+	return p, top + logNormal(sum, 0)
+}
+
 // laneSums are the sums of the eight lanes.
 type laneSums [lanes]float64
 

@@ -50,6 +50,16 @@ func (g *gen) elementwise() {
 				e := g.mul(v[1], c[0])
 				return values{g.sub(g.fnma(g.mul(e, g.c("half")), e, v[0]), c[1]), e}
 			}},
+		{"logistic", "writes 1/(1 + exp(−t)) and log(1 + exp(t)), as softmax of t and 0.", "dst log", "logits", "",
+			func(v, _ values) values {
+				t, top := v[0], g.max(v[0], g.zero())
+				x := g.add(g.sub(t, top), g.sub(g.zero(), top)) // −|t|, one of the two being 0
+				e := g.choose(atMost, x, g.constant("negligible"), g.zero(), g.expSmall(x))
+				sum := g.add(e, g.constant("one"))
+				inv := g.div(g.constant("one"), sum)
+				l := g.add(top, g.logNormal(sum, nil))
+				return values{g.choose(less, t, g.zero(), g.mul(e, inv), inv), g.choose(unlike, sum, sum, sum, l)}
+			}},
 	} {
 		outputs, inputs, coefficients := strings.Fields(k.outputs), strings.Fields(k.inputs),
 			strings.Fields(k.coefficients)

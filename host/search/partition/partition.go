@@ -151,12 +151,11 @@ func (t *Table) Neighbourhoods(rng *rand.Rand, k int) []int {
 // Near returns the m rows nearest to one in the features.
 func (t *Table) Near(row, m int) []int {
 	n, columns := t.Z.Dims()
-	distance, order := make([]float64, n), make([]int, n)
+	distance := make([]float64, n)
 	for r := range distance {
 		distance[r] = floats.Distance(t.Z.RawRowView(r)[:columns-1], t.Z.RawRowView(row)[:columns-1], 2)
 	}
-	floats.Argsort(distance, order)
-	return order[:min(m, n)]
+	return Least(distance, m)
 }
 
 // trimmed is the share of the rows of each label that are left out.

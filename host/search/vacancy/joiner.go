@@ -33,7 +33,7 @@ type joinRoom struct {
 	post []float64
 
 	z, mean, slope, e, odds, prior, log []float64
-	two                                 []float64     // logits of two classes
+	t                                   []float64     // as the vacancy's comment has it
 	h, score                            []float64     // what a row adds to a system
 	derived                             mixture.Terms // of a density that is not normal
 	columns, scaled                     [][]float64
@@ -61,11 +61,11 @@ func (v *vacancy) room() *joinRoom {
 		return r
 	}
 	const n = model.BlockRows
-	c, most := numeric.Columns(9, n), max(len(v.experts), len(v.gate))
+	c, most := numeric.Columns(10, n), max(len(v.experts), len(v.gate))
 	r := &joinRoom{
 		post: make([]float64, len(v.y)),
 		z:    c[0], mean: c[1], slope: c[2], e: c[3], odds: c[4], prior: c[5], log: c[6], h: c[7], score: c[8],
-		two: make([]float64, 2*n), columns: make([][]float64, most), scaled: numeric.Columns(most, n),
+		t: c[9], columns: make([][]float64, most), scaled: numeric.Columns(most, n),
 		expert: newSystem(len(v.experts)), gate: newSystem(len(v.gate)),
 	}
 	if !v.normal() {
@@ -209,10 +209,8 @@ func (v *vacancy) means(ctx context.Context, r *joinRoom, j *joiner, b span) err
 func (v *vacancy) priors(r *joinRoom, j *joiner, b span) float64 {
 	n := b.to - b.from
 	v.logits(r.odds[:n], j, b)
-	copy(r.two, r.odds[:n])
-	sum := v.softmax(r, b)
-	copy(r.prior, r.two[:n])
-	return sum
+	kernel.Logistic(r.prior[:n], r.log[:n], r.odds[:n])
+	return v.sum(r.log[:n], b)
 }
 
 // posteriors sets those of block i, and returns the sum of log(1 + exp(t)).
@@ -220,25 +218,15 @@ func (v *vacancy) posteriors(r *joinRoom, j *joiner, i int, b span) float64 {
 	n := b.to - b.from
 	kernel.Sub(r.log[:n], r.odds[:n], v.density[b.from:b.to])
 	if v.normal() {
-		kernel.Gaussian(r.two[:n], r.h[:n], r.log[:n], r.e[:n], 1/j.own[0], math.Log(j.own[0]))
+		kernel.Gaussian(r.t[:n], r.h[:n], r.log[:n], r.e[:n], 1/j.own[0], math.Log(j.own[0]))
 	} else {
-		v.laws[i].LogDensity(r.two[:n], r.log[:n], v.y[b.from:b.to], r.mean[:n], j.own)
+		v.laws[i].LogDensity(r.t[:n], r.log[:n], v.y[b.from:b.to], r.mean[:n], j.own)
 	}
-	sum := v.softmax(r, b)
-	copy(v.postOf(r, b), r.two[:n])
-	return sum
+	kernel.Logistic(v.postOf(r, b), r.log[:n], r.t[:n])
+	return v.sum(r.log[:n], b)
 }
 
 func (v *vacancy) postOf(r *joinRoom, b span) []float64 { return r.post[b.from:b.to] }
-
-// softmax makes the logits in the first part of two probabilities, and returns the sum of log(1 + exp) of them.
-func (v *vacancy) softmax(r *joinRoom, b span) float64 {
-	n := b.to - b.from
-	two := r.two[:2*n]
-	clear(two[n:])
-	model.Softmax(two, r.log[:n], two, n)
-	return v.sum(r.log[:n], b)
-}
 
 // sum is that of a, of the rows of a block, by their weights.
 func (v *vacancy) sum(a []float64, b span) float64 {

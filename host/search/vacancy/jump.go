@@ -16,6 +16,7 @@ import (
 	"github.com/gatedlearning/moe/host/search"
 	"github.com/gatedlearning/moe/host/search/partition"
 	"github.com/gatedlearning/moe/internal/kernel"
+	"github.com/gatedlearning/moe/internal/numeric"
 )
 
 // jumpable is an expert that may jump along a direction of the design, s = x_c − pivot, the others as they are: with
@@ -39,7 +40,7 @@ type jumpable struct {
 	inv           float64   // 1/σ of normal noise
 	at, mean, log []float64 // z, g(z) and log(1 + exp) of the last value
 	room          []float64
-	post, prior   []float64 // t and ρ as probabilities, in their first halves
+	post, prior   []float64 // t and ρ as probabilities
 }
 
 // jump is a change of the coefficients of a feature.
@@ -216,22 +217,21 @@ func (v *vacancy) jumpable(j *joiner, along jump) *jumpable {
 	if o.law = mixture.OfTrials(v.problem.Shape.Density(), trials); !v.normal() {
 		o.derived = mixture.TermsOf(n, len(o.own))
 	}
-	o.at, o.mean, o.log, o.room = make([]float64, n), make([]float64, n), make([]float64, n), make([]float64, n)
-	o.post, o.prior = make([]float64, 2*n), make([]float64, 2*n)
+	c := numeric.Columns(6, n)
+	o.at, o.mean, o.log, o.room, o.post, o.prior = c[0], c[1], c[2], c[3], c[4], c[5]
 	return o
 }
 
-// softmax makes the odds in the first half of two probabilities, and returns Σ log(1 + exp(odds)).
-func (o *jumpable) softmax(two []float64) float64 {
-	clear(two[len(o.s):])
-	model.Softmax(two, o.log, two, len(o.s))
+// logistic makes odds probabilities, and returns Σ log(1 + exp(odds)).
+func (o *jumpable) logistic(odds []float64) float64 {
+	kernel.Logistic(odds, o.log, odds)
 	return kernel.Dot(o.weight, o.log)
 }
 
 // gates is Σ log(1 + exp(ρ)) at γ.
 func (o *jumpable) gates(gamma float64) float64 {
-	floats.AddScaledTo(o.prior[:len(o.s)], o.rho, gamma, o.s)
-	return o.softmax(o.prior)
+	floats.AddScaledTo(o.prior, o.rho, gamma, o.s)
+	return o.logistic(o.prior)
 }
 
 // fits is Σ log(1 + exp(t)) at δ and γ.
@@ -243,12 +243,12 @@ func (o *jumpable) fits(ctx context.Context, g model.Activation, delta, gamma fl
 	floats.AddScaledTo(o.room, o.rho, gamma, o.s)
 	floats.Sub(o.room, o.density)
 	o.exponents()
-	return o.softmax(o.post), nil
+	return o.logistic(o.post), nil
 }
 
-// exponents adds the logarithm of the density at the means to what is in room, to the first half of post.
+// exponents adds the logarithm of the density at the means to what is in room, to post.
 func (o *jumpable) exponents() {
-	odds := o.post[:len(o.s)]
+	odds := o.post
 	if !mixture.Normal(o.law) {
 		o.law.LogDensity(odds, o.room, o.y, o.mean, o.own)
 		return
@@ -292,7 +292,7 @@ func (o *jumpable) places(ctx context.Context, g model.Activation) ([]float64, e
 	if err != nil {
 		return nil, err
 	}
-	o.softmax(o.post)
+	o.logistic(o.post)
 	votes := make([]vote, 0, len(o.s))
 	for t, step := range steps {
 		if !math.IsNaN(step) {
@@ -302,8 +302,8 @@ func (o *jumpable) places(ctx context.Context, g model.Activation) ([]float64, e
 	return quantiles(votes), nil
 }
 
-// steps are those that lead through the rows, NaN for none: of normal noise as a tangent of g has it. The first half of
-// post is then as if the expert led through all of them.
+// steps are those that lead through the rows, NaN for none: of normal noise as a tangent of g has it. What post
+// has is then as if the expert led through all of them.
 func (o *jumpable) steps(ctx context.Context, g model.Activation) (steps []float64, err error) {
 	steps = make([]float64, len(o.s))
 	floats.SubTo(o.room, o.rho, o.density)

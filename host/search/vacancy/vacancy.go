@@ -211,12 +211,11 @@ func (v *vacancy) label(rng *rand.Rand, post []float64) {
 		}
 	case 4: // the outermost in a random direction
 		w := model.RandomDirections(rng, 1, d)
-		at, order := make([]float64, n), make([]int, n)
+		at := make([]float64, n)
 		for t := range at {
 			at[t] = -floats.Dot(w, v.rows.Z.RawRowView(t)[:d])
 		}
-		floats.Argsort(at, order)
-		for _, t := range order[:min(few(n/4), n)] {
+		for _, t := range partition.Least(at, few(n/4)) {
 			post[t] = sure
 		}
 	default: // as near as can be to the plane of a handful near each other
@@ -240,13 +239,12 @@ func (v *vacancy) alongPlane(rng *rand.Rand, post []float64, from []int) {
 	if a.SolveVec(x, y) != nil {
 		return
 	}
-	miss, order := make([]float64, n), make([]int, n)
+	miss := make([]float64, n)
 	v.linear(miss, v.experts, a.RawVector().Data, span{0, n})
 	for t, z := range miss {
 		miss[t] = math.Abs(v.working[t] - z)
 	}
-	floats.Argsort(miss, order)
-	for _, t := range order[:min(n, max(4*d, n/50))] {
+	for _, t := range partition.Least(miss, max(4*d, n/50)) {
 		post[t] = 0.9
 	}
 }
