@@ -94,9 +94,13 @@ func kmeans(rng *rand.Rand, rows *mat.Dense, k int) []int {
 	return label
 }
 
-func squaredDistance(a, b []float64) float64 {
-	d := floats.Distance(a, b, 2)
-	return d * d
+func squaredDistance(a, b []float64) (sum float64) {
+	b = b[:len(a)]
+	for i, v := range a {
+		e := v - b[i]
+		sum += float64(e * e)
+	}
+	return sum
 }
 
 // leastSquares sets regressor i of p to that of y on x over the rows with label

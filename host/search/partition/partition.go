@@ -153,7 +153,7 @@ func (t *Table) Near(row, m int) []int {
 	n, columns := t.Z.Dims()
 	distance := make([]float64, n)
 	for r := range distance {
-		distance[r] = floats.Distance(t.Z.RawRowView(r)[:columns-1], t.Z.RawRowView(row)[:columns-1], 2)
+		distance[r] = squaredDistance(t.Z.RawRowView(r)[:columns-1], t.Z.RawRowView(row)[:columns-1])
 	}
 	return Least(distance, m)
 }
