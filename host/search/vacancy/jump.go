@@ -39,7 +39,8 @@ type jumpable struct {
 	weight        []float64
 	inv           float64   // 1/σ of normal noise
 	at, mean, log []float64 // z, g(z) and log(1 + exp) of the last value
-	room          []float64
+	res, std      []float64 // y − g(z), also over σ, of normal noise
+	room, slope   []float64
 	post, prior   []float64 // t and ρ as probabilities
 }
 
@@ -148,8 +149,9 @@ func (v *vacancy) move(j *joiner, by jump) {
 
 // jump returns the jump of j that gains most.
 func (v *vacancy) jump(ctx context.Context, j *joiner) (best jump, err error) {
+	z, rho := v.stands(j)
 	for _, along := range v.directions() {
-		found, err := v.jumpable(j, along).highest(ctx, v.problem.G)
+		found, err := v.jumpable(j, z, rho, along).highest(ctx, v.problem.G)
 		if err != nil {
 			return best, err
 		}
@@ -182,18 +184,23 @@ func (v *vacancy) directions() (out []jump) {
 	return out
 }
 
-// jumpable readies the rows that change along a direction.
-func (v *vacancy) jumpable(j *joiner, along jump) *jumpable {
+// stands returns z and ρ of j, of all rows.
+func (v *vacancy) stands(j *joiner) (z, rho []float64) {
+	all := span{0, len(v.y)}
+	z, rho = make([]float64, all.to), make([]float64, all.to)
+	v.predictors(z, j, all)
+	v.logits(rho, j, all)
+	return z, rho
+}
+
+// jumpable readies the rows that change along a direction, for j with these z and ρ.
+func (v *vacancy) jumpable(j *joiner, z, rho []float64, along jump) *jumpable {
 	o := &jumpable{along: along, own: j.own}
 	o.gated = slices.Contains(v.gate, along.column) && (along.pivot == 0 || slices.Contains(v.gate, v.mixture.D))
 	norm := 0.0
 	if v.normal() {
 		o.inv, norm = 1/j.own[0], math.Log(j.own[0])
 	}
-	all := span{0, len(v.y)}
-	z, rho := make([]float64, all.to), make([]float64, all.to)
-	v.predictors(z, j, all)
-	v.logits(rho, j, all)
 	var trials []float64
 	for t, y := range v.y {
 		s := v.x[along.column][t] - along.pivot
@@ -217,8 +224,9 @@ func (v *vacancy) jumpable(j *joiner, along jump) *jumpable {
 	if o.law = mixture.OfTrials(v.problem.Shape.Density(), trials); !v.normal() {
 		o.derived = mixture.TermsOf(n, len(o.own))
 	}
-	c := numeric.Columns(6, n)
-	o.at, o.mean, o.log, o.room, o.post, o.prior = c[0], c[1], c[2], c[3], c[4], c[5]
+	c := numeric.Columns(9, n)
+	o.at, o.mean, o.log, o.room, o.slope = c[0], c[1], c[2], c[3], c[4]
+	o.post, o.prior, o.res, o.std = c[5], c[6], c[7], c[8]
 	return o
 }
 
@@ -253,10 +261,8 @@ func (o *jumpable) exponents() {
 		o.law.LogDensity(odds, o.room, o.y, o.mean, o.own)
 		return
 	}
-	for t, m := range o.mean {
-		e := (o.y[t] - m) * o.inv
-		odds[t] = o.room[t] - e*e/2
-	}
+	kernel.Sub(o.res, o.y, o.mean)
+	kernel.Gaussian(odds, o.std, o.room, o.res, o.inv, 0)
 }
 
 // highest climbs from the places for which rows vote to what gains most.
@@ -318,13 +324,12 @@ func (o *jumpable) steps(ctx context.Context, g model.Activation) (steps []float
 		return steps, nil
 	}
 	copy(o.post, o.room)
-	slope := make([]float64, len(o.s))
-	if err := g.Deriv(ctx, slope, o.at); err != nil {
+	if err := g.Deriv(ctx, o.slope, o.at); err != nil {
 		return nil, err
 	}
 	for t, s := range o.s {
-		if steps[t] = math.NaN(); slope[t] != 0 {
-			steps[t] = (o.y[t] - o.mean[t]) / (slope[t] * s)
+		if steps[t] = math.NaN(); o.slope[t] != 0 {
+			steps[t] = o.res[t] / (o.slope[t] * s)
 		}
 	}
 	return steps, nil
@@ -350,7 +355,7 @@ func quantiles(votes []vote) (places []float64) {
 // climb goes from δ to a maximum in δ and γ by EM, each a Newton step. It ends where so many steps as good as the last
 // would not lead above where the expert is, which has this value.
 func (o *jumpable) climb(ctx context.Context, g model.Activation, delta, here float64) (to jump, err error) {
-	slope, gamma := make([]float64, len(o.s)), 0.0
+	normal, gamma := mixture.Normal(o.law), 0.0
 	to = o.along
 	for to.gain = math.Inf(-1); ; {
 		gain, err := o.fits(ctx, g, delta, gamma)
@@ -365,19 +370,19 @@ func (o *jumpable) climb(ctx context.Context, g model.Activation, delta, here fl
 		if !(more >= joinGain) || gain+jumpPatience*more < 0 {
 			return to, nil
 		}
-		if err := g.Deriv(ctx, slope, o.at); err != nil {
+		if err := g.Deriv(ctx, o.slope, o.at); err != nil {
 			return to, err
 		}
-		if !mixture.Normal(o.law) {
+		if !normal {
 			o.law.Derive(o.derived, o.y, o.mean, o.own)
 		}
 		var h, score, hGate, scoreGate float64
 		for t, s := range o.s {
 			p, r, w := o.prior[t], o.post[t], o.weight[t]
-			b := slope[t] * s
-			if mixture.Normal(o.law) {
+			b := o.slope[t] * s
+			if normal {
 				h += w * r * b * b
-				score += w * r * b * (o.y[t] - o.mean[t])
+				score += w * r * b * o.res[t]
 			} else if r > 0 {
 				h += w * r * b * b * o.derived.Expected[t]
 				score += w * r * b * o.derived.Score[t]

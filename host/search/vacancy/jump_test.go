@@ -53,6 +53,7 @@ func TestJumpIsTheLikelihood(t *testing.T) {
 			t.Fatal(err)
 		}
 		j := v.occupant(q, 1)
+		z, rho := v.stands(j)
 		before := logLikelihood(t, p, q)
 		gain := func(by jump) float64 {
 			moved := &joiner{a: slices.Clone(j.a), w: slices.Clone(j.w), own: j.own}
@@ -60,7 +61,7 @@ func TestJumpIsTheLikelihood(t *testing.T) {
 			return logLikelihood(t, p, v.with(moved)) - before
 		}
 		for _, along := range v.directions() {
-			found, err := v.jumpable(j, along).highest(t.Context(), p.G)
+			found, err := v.jumpable(j, z, rho, along).highest(t.Context(), p.G)
 			if err != nil {
 				t.Fatal(err)
 			}
