@@ -1,6 +1,7 @@
 package partition
 
 import (
+	"cmp"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -27,15 +28,7 @@ func TestLeast(t *testing.T) {
 			for i := range all {
 				all[i] = i
 			}
-			slices.SortStableFunc(all, func(a, b int) int {
-				switch {
-				case values[a] < values[b]:
-					return -1
-				case values[a] > values[b]:
-					return 1
-				}
-				return 0
-			})
+			slices.SortStableFunc(all, func(a, b int) int { return cmp.Compare(values[a], values[b]) })
 			for _, m := range []int{0, 1, n / 4, n / 2, n - 1, n, n + 1} {
 				if m < 0 {
 					continue
