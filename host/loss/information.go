@@ -304,7 +304,7 @@ func (l *Likelihood) eachScore(ctx context.Context, p *model.Params,
 	if l.unread != nil {
 		return l.unread
 	}
-	l.unpack(l.cur, l.Theta(p))
+	l.unpack(in(l.cur), l.Theta(p))
 	if l.groups != nil {
 		if err := l.takeGroups(ctx, l.cur); err != nil {
 			return err

@@ -155,14 +155,14 @@ func (l *Likelihood) Parameters() []Parameter { return slices.Clone(l.parameters
 // Params returns the parameters at θ.
 func (l *Likelihood) Params(theta []float64) *model.Params {
 	p := l.base.Clone()
-	l.unpack(p, theta)
+	l.unpack(in(p), theta)
 	return p
 }
 
 // Theta returns the free parameters of p.
 func (l *Likelihood) Theta(p *model.Params) []float64 {
 	theta := make([]float64, l.Dim())
-	l.pack(theta, p)
+	l.pack(theta, in(p))
 	return theta
 }
 
@@ -206,7 +206,7 @@ func (l *Likelihood) under(ctx context.Context, p *model.Params, want quantity) 
 }
 
 func (l *Likelihood) at(ctx context.Context, theta []float64, want quantity) (*sums, error) {
-	l.unpack(l.cur, theta)
+	l.unpack(in(l.cur), theta)
 	return l.under(ctx, l.cur, want)
 }
 
@@ -414,8 +414,8 @@ func (l *Likelihood) bounded(p *model.Params) *model.Params {
 	o := newLayout(p, Free{Gating: true, GateColumns: l.free.GateColumns}, nil)
 	o.gateBound = l.on(o, 1)
 	theta, q := make([]float64, len(o.parameters)), p.Clone()
-	o.pack(theta, p)
-	o.unpack(q, theta)
+	o.pack(theta, in(p))
+	o.unpack(in(q), theta)
 	return q
 }
 
@@ -427,7 +427,7 @@ func (l *Likelihood) AtBound(p *model.Params) bool {
 	o := newLayout(p, Free{Gating: true, GateColumns: l.free.GateColumns}, nil)
 	o.gateBound = l.on(o, 1)
 	theta := make([]float64, len(o.parameters))
-	o.pack(theta, p)
+	o.pack(theta, in(p))
 	return o.atBound(theta)
 }
 

@@ -40,8 +40,11 @@ func NewVector(rows model.Rows, act model.Activation, base *model.VectorParams, 
 	t, err := model.TotalsOfEach(rows, base.M)
 	o := newVectorLayout(base, free)
 	o.gateBound = newGateBound(o.layout, t[0].Largest)
-	for c := range o.floors {
-		o.floors[c] = math.Log(sigmaFloor(t[c].RMS, t[c].Deviation, len(base.Noise)))
+	for _, of := range t {
+		o.ends = append(o.ends, span{math.Log(sigmaFloor(of.RMS, of.Deviation, o.levels)), mostLog})
+	}
+	for range o.own - o.m { // u may be anything
+		o.ends = append(o.ends, span{math.Inf(-1), math.Inf(1)})
 	}
 	return &Vector{
 		vectorPasses: newVectorPasses(o, rows, act, workers), ridges: ridges{of: o.layout, n: t[0].Weight},
@@ -49,87 +52,57 @@ func NewVector(rows model.Rows, act model.Activation, base *model.VectorParams, 
 	}
 }
 
-// vectorLayout is where in θ the parameters stand; of the layout within it the gate alone
-// is free.
+// vectorLayout is the layout of several targets, of whose noise of every level θ has log s_1, …, log s_M and then the
+// u_cb.
 type vectorLayout struct {
 	*layout
-	m      int       // coordinates
-	full   bool      // whether noise is
-	shape  int       // parameters of one noise
-	pairs  [][2]int  // coordinates a ≤ b that the noise may join, whose products an M-step needs
-	floors []float64 // of log s_c
+	full  bool     // whether noise is
+	pairs [][2]int // coordinates a ≤ b that the noise may join, whose products an M-step needs
 }
 
 func newVectorLayout(p *model.VectorParams, free Free) *vectorLayout {
-	of := p.Coordinate(0)
-	o := &vectorLayout{
-		layout: newLayout(of, Free{Gating: true, ExpertColumns: free.ExpertColumns, GateColumns: free.GateColumns},
-			nil),
-		m: p.M, full: p.Noise[0].Lower != nil, shape: p.M, floors: make([]float64, p.M),
-	}
-	if o.full {
-		o.shape += p.M * (p.M - 1) / 2
-	}
-	for a := range o.m {
+	free = Free{Regressors: true, Gating: true, Sigma: true, ExpertColumns: free.ExpertColumns,
+		GateColumns: free.GateColumns}
+	o := &vectorLayout{full: p.Noise[0].Lower != nil}
+	for a := range p.M {
 		o.pairs = append(o.pairs, [2]int{a, a})
-		for b := a + 1; b < o.m && o.full; b++ {
+		for b := a + 1; b < p.M && o.full; b++ {
 			o.pairs = append(o.pairs, [2]int{a, b})
 		}
 	}
-	o.atGate = o.k * o.m * o.da
-	o.atNoise = o.atGate + o.gates*o.dw
-	o.atOutput = o.atNoise + o.levels*o.shape
-	o.parameters = nil
-	list := func(part model.ParamPart, n int, columns []int) {
-		for i := range n {
-			for _, j := range columns {
-				o.parameters = append(o.parameters, Parameter{Part: part, Index: i, Feature: j})
-			}
-		}
+	own := p.M
+	if o.full {
+		own = len(o.pairs)
 	}
-	list(model.Expert, o.k*o.m, o.expert)
-	list(model.Gate, o.gates, o.gate)
-	list(model.Noise, o.levels*o.shape, []int{-1})
+	o.layout = newLayoutOf(p.Coordinate(0), free, nil, p.M, own)
 	return o
 }
 
-// coefficients returns the place of a_ic in θ.
-func (o *vectorLayout) coefficients(i, c int) int { return (i*o.m + c) * o.da }
-
 // noiseAt returns the place of parameter l of noise level s: log s_l for l < M.
-func (o *vectorLayout) noiseAt(s, l int) int { return o.atNoise + s*o.shape + l }
+func (o *vectorLayout) noiseAt(s, l int) int { return o.noise(s*o.own + l) }
 
 // pairOf returns c and b of the u_cb that is parameter l ≥ M of a noise.
 func (o *vectorLayout) pairOf(l int) (c, b int) { return model.LowerAt(l - o.m) }
 
-// each calls fn with every parameter of p and its place in θ; scale with the s_c.
-func (o *vectorLayout) each(p *model.VectorParams, fn, scale func(at int, v *float64, floor float64)) {
-	for at, q := range o.parameters {
+// in returns where parameters stand in p.
+func (o *vectorLayout) in(p *model.VectorParams) func(q Parameter) *float64 {
+	return func(q Parameter) *float64 {
 		switch {
 		case q.Part == model.Noise:
-			n, l := p.Noise[q.Index/o.shape], q.Index%o.shape
+			n, l := p.Noise[q.Index/o.own], q.Index%o.own
 			if l < o.m {
-				scale(at, &n.Scale[l], o.floors[l])
-			} else {
-				fn(at, &n.Lower[l-o.m], 0)
+				return &n.Scale[l]
 			}
+			return &n.Lower[l-o.m]
 		case q.Part == model.Expert && q.Feature == o.d:
-			fn(at, &p.RegressorIntercepts[q.Index], 0)
+			return &p.RegressorIntercepts[q.Index]
 		case q.Part == model.Expert:
-			fn(at, &p.Regressors[q.Index*p.D+q.Feature], 0)
+			return &p.Regressors[q.Index*p.D+q.Feature]
 		case q.Feature == o.d:
-			fn(at, &p.GatingIntercepts[q.Index], 0)
-		default:
-			fn(at, &p.Gating[q.Index*p.D+q.Feature], 0)
+			return &p.GatingIntercepts[q.Index]
 		}
+		return &p.Gating[q.Index*p.D+q.Feature]
 	}
-}
-
-func (o *vectorLayout) unpack(p *model.VectorParams, theta []float64) {
-	theta = o.within(theta)
-	o.each(p, func(at int, v *float64, _ float64) { *v = theta[at] }, func(at int, v *float64, floor float64) {
-		*v = math.Exp(min(max(theta[at], floor), 300))
-	})
 }
 
 // VectorDim returns the number of parameters of [NewVector] of the shape of p.
@@ -149,15 +122,14 @@ func (l *Vector) Parameters() []Parameter { return slices.Clone(l.parameters) }
 // Params returns the parameters at θ.
 func (l *Vector) Params(theta []float64) *model.VectorParams {
 	p := l.base.Clone()
-	l.unpack(p, theta)
+	l.unpack(l.in(p), theta)
 	return p
 }
 
 // Theta returns the parameters of p.
 func (l *Vector) Theta(p *model.VectorParams) []float64 {
 	theta := make([]float64, l.Dim())
-	l.each(p, func(at int, v *float64, _ float64) { theta[at] = *v },
-		func(at int, v *float64, _ float64) { theta[at] = math.Log(*v) })
+	l.pack(theta, l.in(p))
 	return theta
 }
 
@@ -183,7 +155,7 @@ func (l *Vector) under(ctx context.Context, p *model.VectorParams, want quantity
 }
 
 func (l *Vector) at(ctx context.Context, theta []float64, want quantity) (*vectorSums, error) {
-	l.unpack(l.cur, theta)
+	l.unpack(l.in(l.cur), theta)
 	return l.under(ctx, l.cur, want)
 }
 
@@ -220,18 +192,7 @@ func (l *Vector) gradient(dst []float64, s *vectorSums, theta []float64) {
 	s.gradient.write(dst, -1/l.n, l.cur)
 	l.boundGradient(dst, theta)
 	l.penaliseGradient(dst, theta, 1/l.n)
-	l.eachFloored(theta, func(at int) { dst[at] = min(dst[at], 0) })
-}
-
-// eachFloored calls fn with the places of the scales that stand at their floors.
-func (o *vectorLayout) eachFloored(theta []float64, fn func(at int)) {
-	for s := range o.levels {
-		for c, floor := range o.floors {
-			if at := o.noiseAt(s, c); theta[at] <= floor {
-				fn(at)
-			}
-		}
-	}
+	l.holdGradient(dst, theta)
 }
 
 // Hessian writes ∇²L(θ) to h and ∇L(θ) to grad and returns L(θ), without the terms in g″,
@@ -263,15 +224,7 @@ func (l *Vector) hessian(ctx context.Context, h *mat.SymDense, grad, theta []flo
 	s.information.write(h, 1/l.n)
 	l.boundHessian(h)
 	l.penaliseHessian(h, 1/l.n, 0)
-	l.eachFloored(theta, func(at int) {
-		if grad[at] != 0 {
-			return
-		}
-		for j := range theta {
-			h.SetSym(at, j, 0)
-		}
-		h.SetSym(at, at, 1)
-	})
+	l.holdHessian(h, grad, theta)
 	return l.objective(s.loglik, theta), nil
 }
 
@@ -334,8 +287,8 @@ func (l *Vector) Degenerate(ctx context.Context, p *model.VectorParams) (bool, e
 		if mass < float64(l.da+l.m+1) {
 			return true, nil
 		}
-		for c, floor := range l.floors {
-			if math.Log(p.Noise[i].Scale[c]) < floor+math.Ln2 {
+		for c, scale := range p.Noise[i].Scale {
+			if math.Log(scale) < l.ends[c].least+math.Ln2 {
 				return true, nil
 			}
 		}
@@ -368,14 +321,14 @@ func (l *Vector) EMStep(ctx context.Context, dst, theta []float64) (float64, err
 		})
 	}
 	for i := range l.k {
-		at := l.coefficients(i, 0)
+		at := l.regressor(i * l.m)
 		s.experts.step(dst[at:at+l.m*l.da], i, l.factors[min(i, l.levels-1)], s.gradient)
 	}
 	l.held.step(l.gating(dst), l.penalised(s.gradient.ofGate(), theta))
 	l.Project(dst)
 	for level := range l.levels {
 		at := l.noiseAt(level, 0)
-		s.gradient.stepNoise(dst[at:at+l.shape], level, l.factors[level])
+		s.gradient.stepNoise(dst[at:at+l.own], level, l.factors[level])
 	}
 	return l.objective(s.loglik, theta), nil
 }

@@ -88,7 +88,7 @@ func (s *vectorGradient) write(dst []float64, factor float64, p *model.VectorPar
 		var left, both mat.Dense
 		left.Mul(unit, scatter)
 		both.Mul(&left, unit.T())
-		for l := range s.shape {
+		for l := range s.own {
 			at := s.noiseAt(level, l)
 			if l < s.m {
 				dst[at] = factor * (both.At(l, l)/n.Scale[l]/n.Scale[l] - mass)
@@ -132,7 +132,7 @@ func (s *vectorGradient) stepNoise(theta []float64, level int, was vectorFactor)
 		}
 	}
 	for c, scale := range step.Scale {
-		theta[c] = max(math.Log(was.Scale[c]*max(scale, slowest)), s.floors[c])
+		theta[c] = max(math.Log(was.Scale[c]*max(scale, slowest)), s.ends[c].least)
 	}
 	if !s.full {
 		return
@@ -142,7 +142,7 @@ func (s *vectorGradient) stepNoise(theta []float64, level int, was vectorFactor)
 	next.Apply(func(c, b int, v float64) float64 { return v * was.Scale[c] / was.Scale[b] }, next)
 	var unit mat.Dense
 	unit.Mul(next, mat.NewDense(s.m, s.m, was.unit))
-	for l := s.m; l < s.shape; l++ {
+	for l := s.m; l < s.own; l++ {
 		c, b := s.pairOf(l)
 		theta[l] = unit.At(c, b)
 	}

@@ -33,7 +33,7 @@ type vectorInformation struct {
 }
 
 func newVectorInformation(o *vectorLayout) *vectorInformation {
-	rows, noises := o.k*o.m+o.gates, o.levels*o.shape
+	rows, noises := o.k*o.m+o.gates, o.levels*o.own
 	return &vectorInformation{
 		grams: newGrams(o.layout, rows*(rows+1)/2), o: o,
 		noiseCoef: make([]float64, noises*o.atNoise), noiseNoise: make([]float64, noises*noises),
@@ -97,8 +97,8 @@ func (s *vectorInformation) noiseBlock(w *vectorWork, wt []float64) {
 	o := s.o
 	o.noiseScores(w)
 	for level := range s.levels {
-		for l := range o.shape {
-			row := level*o.shape + l
+		for l := range o.own {
+			row := level*o.own + l
 			coef := s.noiseCoef[row*o.atNoise : (row+1)*o.atNoise]
 			for p := range s.k * o.m {
 				s.noiseExpert(w, wt, level, l, p)
@@ -109,9 +109,9 @@ func (s *vectorInformation) noiseBlock(w *vectorWork, wt []float64) {
 				w.addWeighted(coef[o.row(j):o.row(j)+s.dw], wt, s.gate)
 			}
 			for other := range s.levels {
-				for n := range o.shape {
+				for n := range o.own {
 					s.noiseTerms(w, wt, level, l, other, n)
-					s.noiseNoise[row*s.levels*o.shape+other*o.shape+n] += w.sum(wt)
+					s.noiseNoise[row*s.levels*o.own+other*o.own+n] += w.sum(wt)
 				}
 			}
 		}
@@ -121,10 +121,10 @@ func (s *vectorInformation) noiseBlock(w *vectorWork, wt []float64) {
 // noiseScores sets w.noise and w.mean.
 func (o *vectorLayout) noiseScores(w *vectorWork) {
 	if w.noise == nil {
-		w.noise = numeric.Columns(o.shape, o.k*len(w.more))
-		w.mean = numeric.Columns(o.levels*o.shape, len(w.more))
+		w.noise = numeric.Columns(o.own, o.k*len(w.more))
+		w.mean = numeric.Columns(o.levels*o.own, len(w.more))
 	}
-	for l := range o.shape {
+	for l := range o.own {
 		for i := range o.k {
 			psi, scale := w.row(w.noise[l], i), w.factorOf(i).Scale
 			if l < o.m {
@@ -138,7 +138,7 @@ func (o *vectorLayout) noiseScores(w *vectorWork) {
 			floats.Scale(-1/scale[c], psi)
 		}
 		for level := range o.levels {
-			mean := w.mean[level*o.shape+l][:w.N]
+			mean := w.mean[level*o.own+l][:w.N]
 			clear(mean)
 			o.eachOf(level, func(i int) {
 				psi := w.row(w.noise[l], i)
@@ -169,7 +169,7 @@ func (s *vectorInformation) has(level, i int) bool { return s.levels == 1 || lev
 func (s *vectorInformation) noiseExpert(w *vectorWork, dst []float64, level, l, p int) {
 	m := s.o.m
 	i, a := p/m, p%m
-	r, score, mean := w.PostOf(i), w.row(w.score, p), w.mean[level*s.o.shape+l][:w.N]
+	r, score, mean := w.PostOf(i), w.row(w.score, p), w.mean[level*s.o.own+l][:w.N]
 	for t := range dst {
 		dst[t] = r[t] * score[t] * mean[t]
 	}
@@ -214,7 +214,7 @@ func (s *vectorInformation) noiseGate(w *vectorWork, dst []float64, level, l, j 
 // noiseTerms writes minus the second derivative by parameters l and n of two noise levels to
 // dst.
 func (s *vectorInformation) noiseTerms(w *vectorWork, dst []float64, level, l, other, n int) {
-	kernel.Mul(dst, w.mean[level*s.o.shape+l][:w.N], w.mean[other*s.o.shape+n][:w.N])
+	kernel.Mul(dst, w.mean[level*s.o.own+l][:w.N], w.mean[other*s.o.own+n][:w.N])
 	s.o.eachOf(level, func(i int) {
 		if !s.has(other, i) {
 			return
@@ -279,7 +279,7 @@ func (s *vectorInformation) write(h *mat.SymDense, factor float64) {
 			at++
 		}
 	}
-	noises := s.levels * o.shape
+	noises := s.levels * o.own
 	for a := range noises {
 		for j, v := range s.noiseCoef[a*o.atNoise : (a+1)*o.atNoise] {
 			h.SetSym(j, o.atNoise+a, factor*v)
