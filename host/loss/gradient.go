@@ -157,20 +157,6 @@ func (s *gradientSums) ownOf(m int) (scores, information []float64) {
 	return scores, information
 }
 
-// holdGradient sets the gradient by log σ, and by the other own parameters, to 0 where it stands at an end of what it
-// may be and is pushed beyond.
-func (o *layout) holdGradient(grad, theta []float64) {
-	if !o.free.Sigma {
-		return
-	}
-	for m := range o.noises {
-		at := o.noise(m)
-		if e := o.endsOf(at); theta[at] <= e.least && grad[at] > 0 || theta[at] >= e.most && grad[at] < 0 {
-			grad[at] = 0
-		}
-	}
-}
-
 // sigmaFloor is the smallest noise level that a fit may reach, relative to the
 // target's rms: without one the likelihood of noiseless data has no maximum. With noise
 // per expert that of any data has none, since an expert may shrink onto a few rows:

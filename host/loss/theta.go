@@ -86,11 +86,13 @@ type layout struct {
 	classes         int         // of the gate: the experts, and the one that is always 0
 	gates, levels   int         // rows of the gate, noise levels
 	own, noises     int         // free parameters of the density's own, and how many they are at all levels
-	m, means        int         // targets, and means of a row: every expert's of every target, with coefficients of its own
+	m, means        int         // targets, and means of a row: one of every expert and target, which has coefficients
 	nodes           [][]int     // the rows of each gate
 	expert, gate    []int       // columns of the free coefficients of an expert and of a gate; d is the column of ones
 	da, dw          int         // their numbers
 	slopes          []int       // which of an expert's are of features
+	correlated      bool        // whether the noise of several targets may be
+	joined          [][2]int    // targets a ≤ b that the noise may join, whose products an M-step needs
 	width           int         // columns of the design, ones included
 	atGate, atNoise int         // where in θ the gate begins and the noise levels
 	atOutput        int         // where the outputs begin: all c, then all s
@@ -220,6 +222,12 @@ func (o *layout) levelOf(m int) (level, own int) {
 func (o *layout) regressor(i int) int { return o.place(o.free.Regressors, i*o.da) }
 func (o *layout) row(j int) int       { return o.place(o.free.Gating, o.atGate+j*o.dw) }
 func (o *layout) noise(m int) int     { return o.place(o.free.Sigma, o.atNoise+m) }
+
+// noiseAt returns the place of parameter l of noise level s: log s_l for l < M.
+func (o *layout) noiseAt(s, l int) int { return o.noise(s*o.own + l) }
+
+// pairOf returns c and b of the u_cb that is parameter l ≥ M of a noise.
+func (o *layout) pairOf(l int) (c, b int) { return model.LowerAt(l - o.m) }
 
 // output returns the place of c, h = 0, or s, h = 1, of pair m in θ, pair the pair of
 // expert i.
