@@ -16,15 +16,13 @@ type gradientSums struct {
 	// for every expert ∂log f_i/∂log ψ_i, and minus its second derivatives; empty where the noise is normal
 	own    []float64
 	mass   []float64 // k: Σ r_i
-	prior  []float64 // k: Σ p_i
 	score  []float64 // k experts: Σ r_i·u_i·g′_i·x; then the gate's rows: Σ ∂log p/∂η_j·x
 	output []float64 // where there are outputs, for every expert Σ r_i·u_i and Σ r_i·u_i·g_i
 }
 
 func newGradientSums(o *layout, normal bool) *gradientSums {
 	k := func() []float64 { return make([]float64, o.k) }
-	s := &gradientSums{layout: o, normal: normal, deviance: k(), mass: k(), prior: k(), score: make([]float64, o.k*o.da+
-		o.gates*o.dw)}
+	s := &gradientSums{layout: o, normal: normal, deviance: k(), mass: k(), score: make([]float64, o.k*o.da+o.gates*o.dw)}
 	if o.outputs > 0 {
 		s.output = make([]float64, 2*o.k)
 	}
@@ -35,7 +33,7 @@ func newGradientSums(o *layout, normal bool) *gradientSums {
 }
 
 func (s *gradientSums) values() [][]float64 {
-	return [][]float64{s.deviance, s.mass, s.prior, s.score, s.output, s.own}
+	return [][]float64{s.deviance, s.mass, s.score, s.output, s.own}
 }
 
 func (s *gradientSums) ofExpert(i int) []float64 { return s.score[i*s.da : (i+1)*s.da] }
@@ -48,7 +46,6 @@ func (s *gradientSums) block(w *work) {
 	terms := w.termsOf(s.k)
 	for i, wt := range terms {
 		s.mass[i] += w.sum(w.PostOf(i))
-		s.prior[i] += w.sum(w.PriorOf(i))
 		if s.own != nil {
 			s.addOwn(w, wt, i)
 		}
@@ -66,15 +63,7 @@ func (s *gradientSums) block(w *work) {
 	if s.free.Regressors {
 		w.addColumns(s.score[:s.k*s.da], terms, s.expert)
 	}
-	if !s.free.Gating || s.gates == 0 {
-		return
-	}
-	terms = w.termsOf(s.gates)
-	for j, wt := range terms {
-		w.GateScore(wt, j)
-		w.weigh(wt)
-	}
-	w.addColumns(s.ofGate(), terms, s.gate)
+	w.addGateScores(s.layout, s.ofGate())
 }
 
 // addOwn adds the sums of expert i's own parameters.

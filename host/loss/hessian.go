@@ -56,7 +56,7 @@ func (s *informationSums) differentiated(w *work) second {
 		return w.Posterior
 	}
 	w.Differentiate(nil) // for the gate's
-	return vectorDerivatives{w, s.layout}
+	return w.derivatives
 }
 
 func (s *informationSums) block(w *work) {

@@ -168,6 +168,8 @@ func (s *sums) add(o *sums, want quantity) {
 // blocks adds a block under p to sums of what is wanted, for which there is room.
 type blocks interface {
 	holdExperts(to *sums, want quantity)
+	observe(ctx context.Context, w *work, p *model.Params, block int, b *model.Block) error
+	slopes(ctx context.Context, w *work, p *model.Params, b *model.Block, want quantity) error
 	block(ctx context.Context, w *work, to *sums, p *model.Params, block int, b *model.Block, want quantity) error
 }
 
@@ -319,14 +321,14 @@ func (s *passes) block(ctx context.Context, w *work, to *sums, p *model.Params, 
 		to.parts.block(w, want)
 		return nil
 	}
-	if err := s.observe(ctx, w, p, block, b); err != nil {
+	if err := s.by.observe(ctx, w, p, block, b); err != nil {
 		return err
 	}
 	to.loglik += w.LogLikelihood(b.Role[model.Weights])
 	if want == 0 {
 		return nil
 	}
-	if err := s.slopes(ctx, w, p, b, want); err != nil {
+	if err := s.by.slopes(ctx, w, p, b, want); err != nil {
 		return err
 	}
 	if want == ofTimes && s.memory != nil {
@@ -357,7 +359,7 @@ func (s *passes) observe(ctx context.Context, w *work, p *model.Params, block in
 func (s *passes) slopes(ctx context.Context, w *work, p *model.Params, b *model.Block, want quantity) error {
 	w.dg, w.bend = nil, nil
 	if s.free.Regressors {
-		w.dg = w.dgs[:s.k*b.N]
+		w.dg = w.dgs[:s.means*b.N]
 		if err := s.act.Deriv(ctx, w.dg, w.z); err != nil {
 			return err
 		}

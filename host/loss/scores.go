@@ -46,7 +46,7 @@ func (w *work) scoresOf(o *layout) [][]float64 {
 	}
 	out := firstOf(w.scores, w.N)
 	if w.vectorWork != nil {
-		vectorDerivatives{w, o}.scores(out)
+		w.derivatives.scores(out)
 	} else {
 		w.scoresOfOne(o.parameters, out)
 	}
@@ -77,6 +77,19 @@ func (w *work) scoresOfOne(parameters []Parameter, out [][]float64) {
 			w.scoreOutput(dst, q, len(w.P.Offset))
 		}
 	}
+}
+
+// addGateScores adds Σ ∂log p/∂η_j·x of the gate's rows to dst, where the gate is free.
+func (w *work) addGateScores(o *layout, dst []float64) {
+	if !o.free.Gating || o.gates == 0 {
+		return
+	}
+	terms := w.termsOf(o.gates)
+	for j, wt := range terms {
+		w.GateScore(wt, j)
+		w.weigh(wt)
+	}
+	w.addColumns(dst, terms, o.gate)
 }
 
 // scoreOutput writes ∂log p/∂c_m, or ∂s_m, to dst.

@@ -14,19 +14,18 @@ import (
 type vectorGradient struct {
 	*layout
 	mass    []float64 // k: Σ r_i
-	prior   []float64 // k: Σ p_i
 	score   []float64 // k·m coordinates: Σ r_i·∂log f_i/∂z_ic·x; then the gate's rows
 	scatter []float64 // k × m×m, its upper triangle: Σ r_i·t_a·t_b of the residuals t
 }
 
 func newVectorGradient(o *layout) *vectorGradient {
 	k := func(n int) []float64 { return make([]float64, o.k*n) }
-	return &vectorGradient{layout: o, mass: k(1), prior: k(1), score: make([]float64, o.atNoise),
+	return &vectorGradient{layout: o, mass: k(1), score: make([]float64, o.atNoise),
 		scatter: k(o.m * o.m)}
 }
 
 func (s *vectorGradient) values() [][]float64 {
-	return [][]float64{s.mass, s.prior, s.score, s.scatter}
+	return [][]float64{s.mass, s.score, s.scatter}
 }
 
 // ofGate returns the scores of all rows of the gate.
@@ -36,7 +35,6 @@ func (s *vectorGradient) block(w *work) {
 	terms := w.termsOf(s.means)
 	for i := range s.k {
 		s.mass[i] += w.sum(w.PostOf(i))
-		s.prior[i] += w.sum(w.PriorOf(i))
 		for a := range s.m {
 			wt := terms[i*s.m+a]
 			kernel.Mul(wt, w.PostOf(i), w.row(w.res, i*s.m+a))
@@ -49,15 +47,7 @@ func (s *vectorGradient) block(w *work) {
 		}
 	}
 	w.addColumns(s.score[:s.atGate], terms, s.expert)
-	if s.gates == 0 {
-		return
-	}
-	terms = w.termsOf(s.gates)
-	for j, wt := range terms {
-		w.GateScore(wt, j)
-		w.weigh(wt)
-	}
-	w.addColumns(s.ofGate(), terms, s.gate)
+	w.addGateScores(s.layout, s.ofGate())
 }
 
 // ofLevel returns the scatter of the experts that share noise level s, and their mass.

@@ -30,7 +30,7 @@ type vectorDerivatives struct {
 }
 
 // ExpertExpert writes −∂²log p/∂z_p∂z_q to dst, p ≤ q counting means.
-func (w vectorDerivatives) ExpertExpert(dst []float64, p, q int, bend []float64) {
+func (w *vectorDerivatives) ExpertExpert(dst []float64, p, q int, bend []float64) {
 	m := w.o.m
 	i, j := p/m, q/m
 	ri, sp, sq := w.PostOf(i), w.row(w.score, p), w.row(w.score, q)
@@ -55,12 +55,12 @@ func (w vectorDerivatives) ExpertExpert(dst []float64, p, q int, bend []float64)
 }
 
 // ExpertGate writes minus the second derivative by the predictors of mean p and of row j of the gate to dst.
-func (w vectorDerivatives) ExpertGate(dst []float64, p, j int) {
+func (w *vectorDerivatives) ExpertGate(dst []float64, p, j int) {
 	w.Gate.(mixture.CurvedGate).Cross(dst, p/w.o.m, j, w.row(w.score, p), w.Posterior)
 }
 
 // DifferentiateNoise sets w.noise and w.mean.
-func (w vectorDerivatives) DifferentiateNoise() {
+func (w *vectorDerivatives) DifferentiateNoise() {
 	o := w.o
 	if w.noise == nil {
 		w.noise = numeric.Columns(o.own, o.k*len(w.more))
@@ -93,7 +93,7 @@ func (w vectorDerivatives) DifferentiateNoise() {
 }
 
 // eachOf calls fn with the experts of a noise level.
-func (w vectorDerivatives) eachOf(level int, fn func(i int)) {
+func (w *vectorDerivatives) eachOf(level int, fn func(i int)) {
 	if w.o.levels > 1 {
 		fn(level)
 		return
@@ -104,10 +104,10 @@ func (w vectorDerivatives) eachOf(level int, fn func(i int)) {
 }
 
 // has says whether expert i has that noise level.
-func (w vectorDerivatives) has(level, i int) bool { return w.o.levels == 1 || level == i }
+func (w *vectorDerivatives) has(level, i int) bool { return w.o.levels == 1 || level == i }
 
 // NoiseExpert writes minus the second derivative by place at of ψ and by the predictor of mean p to dst.
-func (w vectorDerivatives) NoiseExpert(dst []float64, at, p int) {
+func (w *vectorDerivatives) NoiseExpert(dst []float64, at, p int) {
 	m := w.o.m
 	i, a := p/m, p%m
 	level, l := w.o.levelOf(at)
@@ -143,7 +143,7 @@ func (w vectorDerivatives) NoiseExpert(dst []float64, at, p int) {
 }
 
 // NoiseGate writes minus the second derivative by place at of ψ and by row j of the gate to dst.
-func (w vectorDerivatives) NoiseGate(dst []float64, at, j int) {
+func (w *vectorDerivatives) NoiseGate(dst []float64, at, j int) {
 	gate := w.Gate.(mixture.CurvedGate)
 	level, l := w.o.levelOf(at)
 	if w.o.levels == 1 {
@@ -154,7 +154,7 @@ func (w vectorDerivatives) NoiseGate(dst []float64, at, j int) {
 }
 
 // NoiseNoise writes minus the second derivative by two places of ψ to dst.
-func (w vectorDerivatives) NoiseNoise(dst []float64, one, two int) {
+func (w *vectorDerivatives) NoiseNoise(dst []float64, one, two int) {
 	level, l := w.o.levelOf(one)
 	other, n := w.o.levelOf(two)
 	kernel.Mul(dst, w.mean[one][:w.N], w.mean[two][:w.N])
@@ -172,7 +172,7 @@ func (w vectorDerivatives) NoiseNoise(dst []float64, one, two int) {
 
 // noiseComplete adds r_i times minus the second derivative of log f_i by parameters l ≤ n of
 // its noise to dst.
-func (w vectorDerivatives) noiseComplete(dst []float64, i, l, n int) {
+func (w *vectorDerivatives) noiseComplete(dst []float64, i, l, n int) {
 	m := w.o.m
 	r, f := w.PostOf(i), w.factorOf(i)
 	add := func(by float64, a, b []float64) {
@@ -200,7 +200,7 @@ func (w vectorDerivatives) noiseComplete(dst []float64, i, l, n int) {
 }
 
 // scores writes the scores of the rows to dst, N values for every parameter.
-func (w vectorDerivatives) scores(dst [][]float64) {
+func (w *vectorDerivatives) scores(dst [][]float64) {
 	w.DifferentiateNoise()
 	for at, q := range w.o.parameters {
 		to := dst[at][:w.N]

@@ -119,6 +119,8 @@ type vectorWork struct {
 	noise   [][]float64 // of every parameter of a noise ∂log f_i/∂θ_l, K rows
 	mean    [][]float64 // of every parameter of every noise the posterior mean of those
 	more    []float64   // room for N values
+
+	derivatives *vectorDerivatives // of it all
 }
 
 func newVectorWork(o *layout) *vectorWork {
@@ -127,28 +129,12 @@ func newVectorWork(o *layout) *vectorWork {
 	return &vectorWork{std: means(), pull: means(), score: means(), more: make([]float64, n)}
 }
 
-// block adds one block to the sums.
-func (s *vectorPasses) block(ctx context.Context, w *work, to *sums, gate *model.Params, _ int, b *model.Block,
-	want quantity) error {
-	if err := s.observe(ctx, w, gate, b); err != nil {
-		return err
-	}
-	to.loglik += w.LogLikelihood(b.Role[model.Weights])
-	if want == 0 {
-		return nil
-	}
-	if err := s.differentiate(ctx, w, b, want); err != nil {
-		return err
-	}
-	to.parts.block(w, want)
-	return nil
-}
-
 // observe takes a block under the parameters of the pass, whose gate is given.
-func (s *vectorPasses) observe(ctx context.Context, w *work, gate *model.Params, b *model.Block) error {
+func (s *vectorPasses) observe(ctx context.Context, w *work, gate *model.Params, _ int, b *model.Block) error {
 	w.Given(gate, b)
 	if w.vectorWork == nil {
 		w.vectorWork = newVectorWork(s.layout)
+		w.derivatives = &vectorDerivatives{w, s.layout}
 	}
 	w.factors = s.factors
 	rows := s.means * b.N
@@ -203,16 +189,10 @@ func (s *vectorPasses) exponents(w *work, dst []float64, i int) {
 	}
 }
 
-// differentiate readies the derivatives of a block that has been observed.
-func (s *vectorPasses) differentiate(ctx context.Context, w *work, b *model.Block, want quantity) error {
-	w.dg, w.bend = w.dgs[:len(w.z)], nil
-	if err := s.act.Deriv(ctx, w.dg, w.z); err != nil {
+// slopes readies the derivatives of a block that has been observed.
+func (s *vectorPasses) slopes(ctx context.Context, w *work, gate *model.Params, b *model.Block, want quantity) error {
+	if err := s.passes.slopes(ctx, w, gate, b, want); err != nil {
 		return err
-	}
-	if want&withBend != 0 {
-		if err := w.curvature(ctx, s.act, s.kinks); err != nil {
-			return err
-		}
 	}
 	for i := range s.k {
 		f := w.factorOf(i)
@@ -227,6 +207,5 @@ func (s *vectorPasses) differentiate(ctx context.Context, w *work, b *model.Bloc
 			kernel.Mul(w.row(w.score, i*s.m+a), pull, w.row(w.dg, i*s.m+a))
 		}
 	}
-	w.take(b, s.d)
 	return nil
 }

@@ -25,7 +25,7 @@ func NewVectorRows(act model.Activation, p *model.VectorParams, free Free) *Vect
 
 // Observe takes a block, whose targets stand in M columns.
 func (v *VectorRows) Observe(ctx context.Context, b *model.Block) error {
-	return v.passes.observe(ctx, v.work, v.gate, b)
+	return v.passes.observe(ctx, v.work, v.gate, 0, b)
 }
 
 // Prior returns P(z=i|x).
@@ -48,12 +48,9 @@ func (v *VectorRows) GateScore(dst []float64, j int) { v.work.GateScore(dst, j) 
 // [Vector.Parameters].
 func (v *VectorRows) Scores(ctx context.Context, dst [][]float64, b *model.Block) error {
 	bare := model.Block{N: b.N, X: b.X, Y: b.Y}
-	if err := v.passes.differentiate(ctx, v.work, &bare, ofProducts); err != nil {
+	if err := v.passes.slopes(ctx, v.work, v.gate, &bare, ofProducts); err != nil {
 		return err
 	}
-	vectorDerivatives{v.work, v.passes.layout}.scores(dst)
+	v.work.derivatives.scores(dst)
 	return nil
 }
-
-// Dim returns the number of parameters.
-func (v *VectorRows) Dim() int { return len(v.passes.parameters) }
