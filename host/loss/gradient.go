@@ -22,7 +22,8 @@ type gradientSums struct {
 
 func newGradientSums(o *layout, normal bool) *gradientSums {
 	k := func() []float64 { return make([]float64, o.k) }
-	s := &gradientSums{layout: o, normal: normal, deviance: k(), mass: k(), score: make([]float64, o.k*o.da+o.gates*o.dw)}
+	s := &gradientSums{layout: o, normal: normal, deviance: k(), mass: k(),
+		score: make([]float64, o.k*o.da+o.gates*o.dw)}
 	if o.outputs > 0 {
 		s.output = make([]float64, 2*o.k)
 	}
