@@ -4,9 +4,11 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -63,7 +65,7 @@ func declarations(t *testing.T, dir string) map[string]bool {
 	if err != nil {
 		t.Fatal(err)
 	}
-	names := make(map[string]bool)
+	names, embedded := make(map[string]bool), make(map[string][]string)
 	for _, file := range files {
 		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
 		if err != nil {
@@ -75,8 +77,15 @@ func declarations(t *testing.T, dir string) map[string]bool {
 				names[receiver(d)+d.Name.Name] = true
 			case *ast.GenDecl:
 				for _, spec := range d.Specs {
-					declare(names, spec)
+					declare(names, embedded, spec)
 				}
+			}
+		}
+	}
+	for name, types := range embedded { // those a level down, whose members are its own
+		for member := range maps.Clone(names) {
+			if of, part, ok := strings.Cut(member, "."); ok && slices.Contains(types, of) {
+				names[name+"."+part] = true
 			}
 		}
 	}
@@ -88,17 +97,23 @@ func receiver(d *ast.FuncDecl) string {
 	if d.Recv == nil {
 		return ""
 	}
-	kind := d.Recv.List[0].Type
-	if star, ok := kind.(*ast.StarExpr); ok {
-		kind = star.X
-	}
-	if id, ok := kind.(*ast.Ident); ok {
-		return id.Name + "."
-	}
-	return "?."
+	return typeName(d.Recv.List[0].Type) + "."
 }
 
-func declare(names map[string]bool, spec ast.Spec) {
+// typeName is the name of a type of the package, of a pointer to it or of one with a type as its parameter; else "?".
+func typeName(kind ast.Expr) string {
+	switch kind := kind.(type) {
+	case *ast.StarExpr:
+		return typeName(kind.X)
+	case *ast.IndexExpr:
+		return typeName(kind.X)
+	case *ast.Ident:
+		return kind.Name
+	}
+	return "?"
+}
+
+func declare(names map[string]bool, embedded map[string][]string, spec ast.Spec) {
 	switch spec := spec.(type) {
 	case *ast.ValueSpec:
 		for _, id := range spec.Names {
@@ -116,6 +131,9 @@ func declare(names map[string]bool, spec ast.Spec) {
 			return
 		}
 		for _, f := range fields.List {
+			if len(f.Names) == 0 {
+				embedded[spec.Name.Name] = append(embedded[spec.Name.Name], typeName(f.Type))
+			}
 			for _, id := range f.Names {
 				names[spec.Name.Name+"."+id.Name] = true
 			}

@@ -46,9 +46,9 @@ func newGateSteps(l *Likelihood) *gateSteps {
 	}
 	s.by, s.along = s, newDirection(l.layout, l.base)
 	const both = ofShared | ofTimes // in turn, in room for both
-	s.total.hold(both, s.layout, s.normal)
+	s.hold(&s.total, both)
 	for c := range s.chunks {
-		s.chunks[c].hold(both, s.layout, s.normal)
+		s.hold(&s.chunks[c], both)
 	}
 	if rows, _ := l.rows.Dims(); model.Held(l.rows) && rows*l.classes <= mostRemembered {
 		s.priors = make([][]float64, model.Blocks(l.rows))

@@ -16,15 +16,14 @@ type gradientSums struct {
 	// for every expert ∂log f_i/∂log ψ_i, and minus its second derivatives; empty where the noise is normal
 	own    []float64
 	mass   []float64 // k: Σ r_i
-	prior  []float64 // k: Σ p_i
 	score  []float64 // k experts: Σ r_i·u_i·g′_i·x; then the gate's rows: Σ ∂log p/∂η_j·x
 	output []float64 // where there are outputs, for every expert Σ r_i·u_i and Σ r_i·u_i·g_i
 }
 
 func newGradientSums(o *layout, normal bool) *gradientSums {
 	k := func() []float64 { return make([]float64, o.k) }
-	s := &gradientSums{layout: o, normal: normal, deviance: k(), mass: k(), prior: k(), score: make([]float64, o.k*o.da+
-		o.gates*o.dw)}
+	s := &gradientSums{layout: o, normal: normal, deviance: k(), mass: k(),
+		score: make([]float64, o.k*o.da+o.gates*o.dw)}
 	if o.outputs > 0 {
 		s.output = make([]float64, 2*o.k)
 	}
@@ -35,7 +34,7 @@ func newGradientSums(o *layout, normal bool) *gradientSums {
 }
 
 func (s *gradientSums) values() [][]float64 {
-	return [][]float64{s.deviance, s.mass, s.prior, s.score, s.output, s.own}
+	return [][]float64{s.deviance, s.mass, s.score, s.output, s.own}
 }
 
 func (s *gradientSums) ofExpert(i int) []float64 { return s.score[i*s.da : (i+1)*s.da] }
@@ -48,7 +47,6 @@ func (s *gradientSums) block(w *work) {
 	terms := w.termsOf(s.k)
 	for i, wt := range terms {
 		s.mass[i] += w.sum(w.PostOf(i))
-		s.prior[i] += w.sum(w.PriorOf(i))
 		if s.own != nil {
 			s.addOwn(w, wt, i)
 		}
@@ -66,15 +64,7 @@ func (s *gradientSums) block(w *work) {
 	if s.free.Regressors {
 		w.addColumns(s.score[:s.k*s.da], terms, s.expert)
 	}
-	if !s.free.Gating || s.gates == 0 {
-		return
-	}
-	terms = w.termsOf(s.gates)
-	for j, wt := range terms {
-		w.GateScore(wt, j)
-		w.weigh(wt)
-	}
-	w.addColumns(s.ofGate(), terms, s.gate)
+	w.addGateScores(s.layout, s.ofGate())
 }
 
 // addOwn adds the sums of expert i's own parameters.
@@ -155,20 +145,6 @@ func (s *gradientSums) ownOf(m int) (scores, information []float64) {
 		}
 	}
 	return scores, information
-}
-
-// holdGradient sets the gradient by log σ, and by the other own parameters, to 0 where it stands at an end of what it
-// may be and is pushed beyond.
-func (o *layout) holdGradient(grad, theta []float64) {
-	if !o.free.Sigma {
-		return
-	}
-	for m := range o.noises {
-		at := o.noise(m)
-		if e := o.endsOf(at); theta[at] <= e.least && grad[at] > 0 || theta[at] >= e.most && grad[at] < 0 {
-			grad[at] = 0
-		}
-	}
 }
 
 // sigmaFloor is the smallest noise level that a fit may reach, relative to the

@@ -6,17 +6,17 @@ import "gonum.org/v1/gonum/mat"
 // weights are the second derivatives of [mixture.Posterior], for all parameters
 // whichever are free.
 type informationSums struct {
-	// for every expert i: its own with experts j ≥ i, then with the gate's rows; then the gate's, j ≤ m
+	// for every mean i: its own with means j ≥ i, then with the gate's rows; then the gate's, j ≤ m
 	grams
-	noiseCoef  []float64 // own parameters × (k experts and the gate's rows): log ψ with every coefficient
+	noiseCoef  []float64 // own parameters × (means and the gate's rows): log ψ with every coefficient
 	noiseNoise []float64 // own parameters × own parameters
 	output     outputInformation
 }
 
 func newInformationSums(o *layout) *informationSums {
 	return &informationSums{
-		grams:      newGrams(o, o.k*(o.k+1)/2+o.k*o.gates+o.gates*(o.gates+1)/2),
-		noiseCoef:  make([]float64, o.noises*(o.k*o.da+o.gates*o.dw)),
+		grams:      newGrams(o, o.means*(o.means+1)/2+o.means*o.gates+o.gates*(o.gates+1)/2),
+		noiseCoef:  make([]float64, o.noises*(o.means*o.da+o.gates*o.dw)),
 		noiseNoise: make([]float64, o.noises*o.noises),
 		output:     newOutputInformation(o),
 	}
@@ -26,33 +26,53 @@ func (s *informationSums) values() [][]float64 {
 	return append([][]float64{s.sums, s.noiseCoef, s.noiseNoise}, s.output.values()...)
 }
 
-// noiseExpert returns the sums of log ψ_m with expert i, noiseGate those with row
+// noiseExpert returns the sums of log ψ_m with mean i, noiseGate those with row
 // j of the gate.
 func (s *informationSums) noiseExpert(m, i int) []float64 {
-	at := m*(s.k*s.da+s.gates*s.dw) + i*s.da
+	at := m*(s.means*s.da+s.gates*s.dw) + i*s.da
 	return s.noiseCoef[at : at+s.da]
 }
 
 func (s *informationSums) noiseGate(m, j int) []float64 {
-	at := m*(s.k*s.da+s.gates*s.dw) + s.k*s.da + j*s.dw
+	at := m*(s.means*s.da+s.gates*s.dw) + s.means*s.da + j*s.dw
 	return s.noiseCoef[at : at+s.dw]
 }
 
+// second are minus the second derivatives of log p(y|x) by the linear predictors of the means and of the gate and by
+// log ψ: those of [mixture.Posterior] of one target, of several [vectorDerivatives].
+type second interface {
+	ExpertExpert(dst []float64, i, j int, bend []float64)
+	ExpertGate(dst []float64, i, j int)
+	DifferentiateNoise()
+	NoiseExpert(dst []float64, m, i int)
+	NoiseGate(dst []float64, m, j int)
+	NoiseNoise(dst []float64, a, b int)
+}
+
+// differentiated returns the second derivatives of the rows.
+func (s *informationSums) differentiated(w *work) second {
+	if w.vectorWork == nil {
+		w.Differentiate(w.dg)
+		return w.Posterior
+	}
+	w.Differentiate(nil) // for the gate's
+	return w.derivatives
+}
+
 func (s *informationSums) block(w *work) {
-	n := w.N
-	w.Differentiate(w.dg)
+	n, of := w.N, s.differentiated(w)
 	g := s.begin(&w.design, n)
-	for i := range s.k {
+	for i := range s.means {
 		var bend []float64
 		if w.bend != nil {
 			bend = w.bend[i*n : (i+1)*n]
 		}
-		for j := i; j < s.k; j++ {
-			w.ExpertExpert(g.terms, i, j, bend)
+		for j := i; j < s.means; j++ {
+			of.ExpertExpert(g.terms, i, j, bend)
 			g.next()
 		}
 		for j := range s.gates {
-			w.ExpertGate(g.terms, i, j)
+			of.ExpertGate(g.terms, i, j)
 			g.next()
 		}
 	}
@@ -63,25 +83,25 @@ func (s *informationSums) block(w *work) {
 		}
 	}
 	if s.free.Sigma {
-		s.noiseBlock(w, w.terms[:n])
+		s.noiseBlock(w, of, w.terms[:n])
 	}
 	s.output.block(w)
 }
 
 // noiseBlock adds the rows of the information that belong to log ψ.
-func (s *informationSums) noiseBlock(w *work, wt []float64) {
-	w.DifferentiateNoise()
+func (s *informationSums) noiseBlock(w *work, of second, wt []float64) {
+	of.DifferentiateNoise()
 	for m := range s.noises {
-		for i := range s.k {
-			w.NoiseExpert(wt, m, i)
+		for i := range s.means {
+			of.NoiseExpert(wt, m, i)
 			w.addWeighted(s.noiseExpert(m, i), wt, s.expert)
 		}
 		for j := range s.gates {
-			w.NoiseGate(wt, m, j)
+			of.NoiseGate(wt, m, j)
 			w.addWeighted(s.noiseGate(m, j), wt, s.gate)
 		}
 		for i := range s.noises {
-			w.NoiseNoise(wt, m, i)
+			of.NoiseNoise(wt, m, i)
 			s.noiseNoise[m*s.noises+i] += w.sum(wt)
 		}
 	}
@@ -99,8 +119,8 @@ func (s *informationSums) write(h *mat.SymDense, factor float64) {
 		}
 		at++
 	}
-	for i := range s.k {
-		for j := i; j < s.k; j++ {
+	for i := range s.means {
+		for j := i; j < s.means; j++ {
 			put(s.regressor(i), s.regressor(j), s.expert, s.expert)
 		}
 		for j := range s.gates {
@@ -127,7 +147,7 @@ func (s *informationSums) writeNoise(h *mat.SymDense, factor float64) {
 				}
 			}
 		}
-		for i := range s.k {
+		for i := range s.means {
 			column(s.regressor(i), s.noiseExpert(m, i))
 		}
 		for j := range s.gates {
@@ -135,6 +155,20 @@ func (s *informationSums) writeNoise(h *mat.SymDense, factor float64) {
 		}
 		for i := m; i < s.noises; i++ {
 			h.SetSym(s.noise(m), s.noise(i), factor*s.noiseNoise[m*s.noises+i])
+		}
+	}
+}
+
+// holdGradient sets the gradient by log σ, and by the other own parameters, to 0 where it stands at an end of what it
+// may be and is pushed beyond.
+func (o *layout) holdGradient(grad, theta []float64) {
+	if !o.free.Sigma {
+		return
+	}
+	for m := range o.noises {
+		at := o.noise(m)
+		if e := o.endsOf(at); theta[at] <= e.least && grad[at] > 0 || theta[at] >= e.most && grad[at] < 0 {
+			grad[at] = 0
 		}
 	}
 }

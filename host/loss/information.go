@@ -12,50 +12,6 @@ import (
 	"github.com/gatedlearning/moe/internal/numeric"
 )
 
-// Hessian writes ∇²L(θ) to h and ∇L(θ) to grad and returns L(θ). Terms in
-// g″ are left out: at the true parameters their mean is 0, and where g is
-// piecewise linear they are 0.
-func (l *Likelihood) Hessian(ctx context.Context, h *mat.SymDense, grad, theta []float64) (float64, error) {
-	return l.hessian(ctx, h, grad, theta, ofGradient|ofInformation)
-}
-
-// Exact is a likelihood whose Hessian has the terms in g″ too, as the observed information
-// has ([Likelihood.Information]): where the data say little of a parameter, Newton's method
-// without them nears its maximum slowly, or not at all.
-type Exact struct{ *Likelihood }
-
-// Exact returns l with its exact Hessian, for a g with these kinks.
-func (l *Likelihood) Exact(kinks []float64) Exact {
-	l.kinks = kinks
-	return Exact{l}
-}
-
-// Hessian writes ∇²L(θ) to h and ∇L(θ) to grad and returns L(θ).
-func (l Exact) Hessian(ctx context.Context, h *mat.SymDense, grad, theta []float64) (float64, error) {
-	return l.hessian(ctx, h, grad, theta, ofGradient|ofInformation|withBend)
-}
-
-func (l *Likelihood) hessian(ctx context.Context, h *mat.SymDense, grad, theta []float64,
-	want quantity) (float64, error) {
-	s, err := l.at(ctx, theta, want)
-	if err != nil {
-		return math.NaN(), err
-	}
-	l.gradient(grad, s)
-	l.boundGradient(grad, theta)
-	l.penaliseGradient(grad, theta, 1/l.n)
-	l.holdGradient(grad, theta)
-	s.information.write(h, 1/l.n)
-	l.missing(h, 1/l.n)
-	l.boundHessian(h)
-	l.penaliseHessian(h, 1/l.n, 0)
-	l.normsHessian(h, theta, 1/l.n)
-	l.holdHessian(h, grad, theta)
-	l.tie(grad)
-	l.tieHessian(h)
-	return l.objective(s.loglik, theta), nil
-}
-
 // Information writes the observed information at p to h and the score to
 // score: minus the second and the first derivatives of the log-likelihood
 // Σ_rows log p(y|x) by θ,
@@ -74,7 +30,7 @@ func (l *Likelihood) Information(ctx context.Context, h *mat.SymDense, score []f
 	if err != nil {
 		return err
 	}
-	l.gradient(score, s)
+	l.pass.writeScore(score, -1/l.n, s, l.cur)
 	floats.Scale(-l.n, score)
 	s.information.write(h, 1/l.n)
 	l.missing(h, 1/l.n)
@@ -304,7 +260,7 @@ func (l *Likelihood) eachScore(ctx context.Context, p *model.Params,
 	if l.unread != nil {
 		return l.unread
 	}
-	l.unpack(l.cur, l.Theta(p))
+	l.unpack(l.here, l.Theta(p))
 	if l.groups != nil {
 		if err := l.takeGroups(ctx, l.cur); err != nil {
 			return err
@@ -319,7 +275,7 @@ func (l *Likelihood) eachScore(ctx context.Context, p *model.Params,
 		if err := l.slopes(ctx, w, l.cur, b, ofProducts); err != nil {
 			return err
 		}
-		fn(w.scoresOf(l.parameters), b)
+		fn(w.scoresOf(l.layout), b)
 		return nil
 	})
 }

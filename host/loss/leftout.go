@@ -44,7 +44,7 @@ func LeaveOneOut(ctx context.Context, l *Likelihood, p *model.Params, v *mat.Sym
 		return nil, l.unread
 	}
 	l.kinks = kinks
-	l.unpack(l.cur, l.Theta(p))
+	l.unpack(l.here, l.Theta(p))
 	rooms, n := make([]*leftOutRows, l.passes.workers), l.N()
 	out := &LeftOut{make([]float64, n), make([]float64, n), make([]bool, n)}
 	if err := model.Each(ctx, l.rows, len(rooms), func(worker, chunk, block int, b *model.Block) error {

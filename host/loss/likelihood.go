@@ -30,12 +30,8 @@ import (
 // Besides value and gradient it offers an EM step and the Hessian. A
 // Likelihood keeps scratch space: it is not safe for concurrent use.
 type Likelihood struct {
-	*passes
-	ridges
-	base   *model.Params
-	cur    *model.Params // where the last pass was
-	unread error         // of rows that could not be read
-	steps  *gateSteps    // see Stepped; nil where there never was one
+	surface[*model.Params]
+	steps *gateSteps // see Stepped; nil where there never was one
 }
 
 // NewLikelihood returns the likelihood of rows under mixtures of the shape of
@@ -73,10 +69,11 @@ func NewLikelihoodOf(mix mixture.Mixture, rows model.Rows, act model.Activation,
 	}
 	o := newLayout(base, free, spans(mix.Density.Own(), floor))
 	o.gateBound = newGateBound(o, t.Largest)
-	return &Likelihood{
-		passes: newPasses(o, rows, act, mix, workers), ridges: ridges{of: o, n: t.Weight},
-		base: base.Clone(), cur: base.Clone(), unread: err,
-	}
+	return newLikelihood(newPasses(o, rows, act, mix, workers), base, t.Weight, err)
+}
+
+func newLikelihood(s *passes, base *model.Params, weight float64, unread error) *Likelihood {
+	return &Likelihood{surface: newSurface(s, s, in, base, weight, unread)}
 }
 
 // Log is L_log of 002 Eq. 9: the likelihood as a function of the gating alone,
@@ -93,10 +90,7 @@ func (l *Likelihood) WithGate(p *model.Params) *Likelihood {
 	free.Gating = false
 	o := newLayout(p, free, l.ends)
 	o.gateBound = l.on(o, 1)
-	return &Likelihood{
-		passes: newPasses(o, l.rows, l.act, l.mix, l.passes.workers), ridges: ridges{of: o, n: l.n},
-		base: p, cur: p.Clone(), unread: l.unread,
-	}
+	return newLikelihood(newPasses(o, l.rows, l.act, l.mix, l.passes.workers), p, l.n, l.unread)
 }
 
 // Part returns the likelihood of about n of the rows, see [model.Part], without a ridge; l where they are all, or in
@@ -117,12 +111,9 @@ func (l *Likelihood) Part(n int) *Likelihood {
 	return out
 }
 
-// over returns the likelihood of rows of that weight in another layout, where l stands, without a ridge.
+// over returns the likelihood of rows of that weight in another layout, without a ridge.
 func (l *Likelihood) over(o *layout, rows model.Rows, weight float64) *Likelihood {
-	return &Likelihood{
-		passes: newPasses(o, rows, l.act, l.mix, l.passes.workers), ridges: ridges{of: o, n: weight},
-		base: l.base.Clone(), cur: l.cur.Clone(), unread: l.unread,
-	}
+	return newLikelihood(newPasses(o, rows, l.act, l.mix, l.passes.workers), l.base, weight, l.unread)
 }
 
 // Without returns the likelihood of all rows but one, of the same parameters under the same penalties.
@@ -136,48 +127,6 @@ func (l *Likelihood) Without(row int) (*Likelihood, error) {
 	out.tau, out.tauExperts, out.norms = l.tau, l.tauExperts, l.norms
 	return out, nil
 }
-
-// Rows returns the number of rows of the data, or the sum of their weights.
-func (l *Likelihood) Rows() float64 { return l.n }
-
-// N returns the number of rows, whatever they weigh.
-func (l *Likelihood) N() int {
-	n, _ := l.rows.Dims()
-	return n
-}
-
-// Dim returns the number of free parameters.
-func (l *Likelihood) Dim() int { return len(l.parameters) }
-
-// Parameters lists the free parameters in the order of θ.
-func (l *Likelihood) Parameters() []Parameter { return slices.Clone(l.parameters) }
-
-// Params returns the parameters at θ.
-func (l *Likelihood) Params(theta []float64) *model.Params {
-	p := l.base.Clone()
-	l.unpack(p, theta)
-	return p
-}
-
-// Theta returns the free parameters of p.
-func (l *Likelihood) Theta(p *model.Params) []float64 {
-	theta := make([]float64, l.Dim())
-	l.pack(theta, p)
-	return theta
-}
-
-// MostDense is the most values of the sums of a Hessian, kept once per chunk of the
-// data, with which it is worth its cost: 16 MB each.
-const MostDense = 2 << 20
-
-// Dense says whether a Hessian is worth its cost, see [MostDense].
-func (l *Likelihood) Dense() bool {
-	return l.mix.Curved() && l.k*(2*l.k-1)*l.width*(l.width+1)/2 <= MostDense
-}
-
-// StepsPerHessian returns about how many EM steps cost as much as one Hessian:
-// its Gram matrices are 2k−1 times as many as those of the experts' M-step.
-func (l *Likelihood) StepsPerHessian() float64 { return float64(2*l.k - 1) }
 
 // AtFloor says whether the shared noise level of p is the smallest that a fit
 // may reach: the experts then fit their rows to the last digits.
@@ -197,28 +146,6 @@ func (l *Likelihood) AtEnd(p *model.Params, q Parameter) bool {
 	return v <= ends.least+rounding || v >= ends.most-rounding
 }
 
-// under returns the sums of what is wanted at p, at those at θ, where l.cur then is.
-func (l *Likelihood) under(ctx context.Context, p *model.Params, want quantity) (*sums, error) {
-	if l.unread != nil {
-		return nil, l.unread
-	}
-	return l.sum(ctx, p, want)
-}
-
-func (l *Likelihood) at(ctx context.Context, theta []float64, want quantity) (*sums, error) {
-	l.unpack(l.cur, theta)
-	return l.under(ctx, l.cur, want)
-}
-
-// LogLikelihood returns the log-likelihood of the data at p, summed over rows.
-func (l *Likelihood) LogLikelihood(ctx context.Context, p *model.Params) (float64, error) {
-	s, err := l.under(ctx, p, 0)
-	if err != nil {
-		return math.NaN(), err
-	}
-	return s.loglik, nil
-}
-
 // OfGroups returns what the mixture with parameters p says of the groups; nil where rows are in none.
 func (l *Likelihood) OfGroups(ctx context.Context, p *model.Params) (*GroupValues, error) {
 	if l.groups == nil {
@@ -228,35 +155,6 @@ func (l *Likelihood) OfGroups(ctx context.Context, p *model.Params) (*GroupValue
 		return nil, err
 	}
 	return &GroupValues{slices.Clone(l.groups.post), slices.Clone(l.groups.density), l.groups.weight}, nil
-}
-
-// Value returns L(θ), with the ridge on the gate if there is one, as do Grad, Hessian
-// and EMStep.
-func (l *Likelihood) Value(ctx context.Context, theta []float64) (float64, error) {
-	s, err := l.at(ctx, theta, 0)
-	if err != nil {
-		return math.NaN(), err
-	}
-	return l.objective(s.loglik, theta), nil
-}
-
-// Grad writes ∇L(θ) to dst and returns L(θ).
-func (l *Likelihood) Grad(ctx context.Context, dst, theta []float64) (float64, error) {
-	s, err := l.at(ctx, theta, ofGradient)
-	if err != nil {
-		return math.NaN(), err
-	}
-	l.gradient(dst, s)
-	l.boundGradient(dst, theta)
-	l.penaliseGradient(dst, theta, 1/l.n)
-	l.holdGradient(dst, theta)
-	l.tie(dst)
-	return l.objective(s.loglik, theta), nil
-}
-
-// gradient writes ∇L at l.cur to dst, of a noise level at its floor as any other.
-func (l *Likelihood) gradient(dst []float64, s *sums) {
-	s.gradient.write(dst, -1/l.n, l.cur, l.mix.Density)
 }
 
 // Proportions returns the mean gate probabilities E[p_i(x)] over the data, of rows in groups over the groups. It is a
@@ -362,8 +260,7 @@ func (l *Likelihood) EMStep(ctx context.Context, dst, theta []float64) (float64,
 	l.noNorms()
 	theta = l.tied(l.within(theta))
 	copy(dst, theta)
-	gate := l.gating(dst)
-	s, err := l.expectation(ctx, theta)
+	s, err := l.expectation(ctx, theta, l.Stepped())
 	if err != nil {
 		return math.NaN(), err
 	}
@@ -378,7 +275,7 @@ func (l *Likelihood) EMStep(ctx context.Context, dst, theta []float64) (float64,
 			s.experts.step(dst[at:at+l.da], i, s.gradient, ridge)
 		}
 	}
-	if score := l.penalised(s.gradient.ofGate(), theta); l.Stepped() {
+	if gate, score := l.gating(dst), l.penalised(s.gradient.ofGate(), theta); l.Stepped() {
 		if err := l.stepGate(ctx, gate, score); err != nil {
 			return math.NaN(), err
 		}
@@ -392,30 +289,13 @@ func (l *Likelihood) EMStep(ctx context.Context, dst, theta []float64) (float64,
 	return l.objective(s.loglik, theta), nil
 }
 
-// expectation returns the sums behind an EM step from θ, and sees to l.held.
-func (l *Likelihood) expectation(ctx context.Context, theta []float64) (*sums, error) {
-	const experts = ofGradient | ofExperts
-	gate := l.gating(theta)
-	if len(gate) == 0 || l.Stepped() || l.reuse && l.held.near(gate, l.n) {
-		return l.at(ctx, theta, experts)
-	}
-	s, err := l.at(ctx, theta, experts|ofGates)
-	if err == nil {
-		l.held.take(gate, func(h *mat.SymDense) {
-			s.gates.hessian(h)
-			l.penaliseHessian(h, 1, l.atGate)
-		})
-	}
-	return s, err
-}
-
 // bounded returns p with its gates within the bound of these rows.
 func (l *Likelihood) bounded(p *model.Params) *model.Params {
 	o := newLayout(p, Free{Gating: true, GateColumns: l.free.GateColumns}, nil)
 	o.gateBound = l.on(o, 1)
 	theta, q := make([]float64, len(o.parameters)), p.Clone()
-	o.pack(theta, p)
-	o.unpack(q, theta)
+	o.pack(theta, in(p))
+	o.unpack(in(q), theta)
 	return q
 }
 
@@ -427,7 +307,7 @@ func (l *Likelihood) AtBound(p *model.Params) bool {
 	o := newLayout(p, Free{Gating: true, GateColumns: l.free.GateColumns}, nil)
 	o.gateBound = l.on(o, 1)
 	theta := make([]float64, len(o.parameters))
-	o.pack(theta, p)
+	o.pack(theta, in(p))
 	return o.atBound(theta)
 }
 

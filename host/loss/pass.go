@@ -52,22 +52,22 @@ type sums struct {
 	shared      *sharedSums
 	times       *timesSums
 	diagonal    diagonalSums
+	several     vectorSums // in the place of the first ones, of several targets
 
-	parts parts[*work] // those that are not nil
+	parts parts // those that are not nil
 }
 
-// kept is the sums of one quantity, what adds to them what a block of rows contributes, of
-// which a worker knows W, and where their numbers are.
-type kept[W any] struct {
-	of     quantity
-	block  func(w W)
+// kept is the sums of one quantity, and where their numbers are.
+type kept struct {
+	of quantity
+	part
 	values [][]float64
 }
 
-type parts[W any] []kept[W]
+type parts []kept
 
 // clear takes those that are wanted back to 0.
-func (s parts[W]) clear(want quantity) {
+func (s parts) clear(want quantity) {
 	for _, p := range s {
 		if p.of&want != 0 {
 			for _, v := range p.values {
@@ -78,7 +78,7 @@ func (s parts[W]) clear(want quantity) {
 }
 
 // add adds those of o that are wanted, which has the same parts.
-func (s parts[W]) add(o parts[W], want quantity) {
+func (s parts) add(o parts, want quantity) {
 	for i, p := range s {
 		if p.of&want != 0 {
 			for j, v := range p.values {
@@ -89,7 +89,7 @@ func (s parts[W]) add(o parts[W], want quantity) {
 }
 
 // block adds a block to those that are wanted.
-func (s parts[W]) block(w W, want quantity) {
+func (s parts) block(w *work, want quantity) {
 	for _, p := range s {
 		if p.of&want != 0 {
 			p.block(w)
@@ -99,52 +99,59 @@ func (s parts[W]) block(w W, want quantity) {
 
 // hold sees to room for what is wanted. Where more is needed what is not wanted
 // goes: matrices of many parameters are large.
-func (s *sums) hold(want quantity, o *layout, normal bool) {
+func (s *passes) hold(to *sums, want quantity) {
 	want &^= withBend
-	if s.have&want == want {
+	if to.have&want == want {
 		return
 	}
-	*s = sums{have: want}
-	if want&ofGradient != 0 {
-		s.gradient = newGradientSums(o, normal)
-		s.keep(ofGradient, s.gradient)
-	}
-	if want&ofExperts != 0 {
-		s.experts = &expertGrams{grams: newGrams(o, o.k), outputGrams: newOutputGrams(o)}
-		s.keep(ofExperts, s.experts)
-	}
+	*to = sums{have: want}
+	o := s.layout
+	s.by.holdExperts(to, want)
 	if want&ofGates != 0 {
-		s.gates = &gateGrams{newFullGrams(o, o.gates*(o.gates+1)/2)}
-		s.keep(ofGates, s.gates)
+		to.gates = &gateGrams{newFullGrams(o, o.gates*(o.gates+1)/2)}
+		to.keep(ofGates, to.gates)
 	}
 	if want&ofInformation != 0 {
-		s.information = newInformationSums(o)
-		s.keep(ofInformation, s.information)
+		to.information = newInformationSums(o)
+		to.keep(ofInformation, to.information)
 	}
 	if want&ofProducts != 0 {
-		s.products = newProductSums(o)
-		s.keep(ofProducts, s.products)
-	}
-	if want&ofStructure != 0 {
-		s.structure = newStructureSums(o)
-		s.keep(ofStructure, s.structure)
+		to.products = newProductSums(o)
+		to.keep(ofProducts, to.products)
 	}
 	if want&ofShared != 0 {
-		s.shared = newSharedSums(o)
-		s.keep(ofShared, s.shared)
+		to.shared = newSharedSums(o)
+		to.keep(ofShared, to.shared)
 	}
 	if want&ofTimes != 0 {
-		s.times = newTimesSums(o)
-		s.keep(ofTimes, s.times)
+		to.times = newTimesSums(o)
+		to.keep(ofTimes, to.times)
 	}
 	if want&ofDiagonal != 0 {
-		s.diagonal = diagonalSums{newTimesSums(o)}
-		s.keep(ofDiagonal, s.diagonal)
+		to.diagonal = diagonalSums{newTimesSums(o)}
+		to.keep(ofDiagonal, to.diagonal)
+	}
+}
+
+// holdExperts is hold of what is others' of several targets.
+func (s *passes) holdExperts(to *sums, want quantity) {
+	o := s.layout
+	if want&ofGradient != 0 {
+		to.gradient = newGradientSums(o, s.normal)
+		to.keep(ofGradient, to.gradient)
+	}
+	if want&ofExperts != 0 {
+		to.experts = &expertGrams{grams: newGrams(o, o.k), outputGrams: newOutputGrams(o)}
+		to.keep(ofExperts, to.experts)
+	}
+	if want&ofStructure != 0 {
+		to.structure = newStructureSums(o)
+		to.keep(ofStructure, to.structure)
 	}
 }
 
 func (s *sums) keep(of quantity, p part) {
-	s.parts = append(s.parts, kept[*work]{of, p.block, p.values()})
+	s.parts = append(s.parts, kept{of, p, p.values()})
 }
 
 func (s *sums) clear(want quantity) {
@@ -158,8 +165,11 @@ func (s *sums) add(o *sums, want quantity) {
 	s.parts.add(o.parts, want)
 }
 
-// blocks adds a block under p to sums of what is wanted.
+// blocks adds a block under p to sums of what is wanted, for which there is room.
 type blocks interface {
+	holdExperts(to *sums, want quantity)
+	observe(ctx context.Context, w *work, p *model.Params, block int, b *model.Block) error
+	slopes(ctx context.Context, w *work, p *model.Params, b *model.Block, want quantity) error
 	block(ctx context.Context, w *work, to *sums, p *model.Params, block int, b *model.Block, want quantity) error
 }
 
@@ -202,9 +212,9 @@ func newPasses(o *layout, rows model.Rows, act model.Activation, mix mixture.Mix
 
 // sum returns the sums over all rows of what is wanted at p, valid until the next.
 func (s *passes) sum(ctx context.Context, p *model.Params, want quantity) (*sums, error) {
-	s.total.hold(want, s.layout, s.normal) // as the chunks do, whatever comes of the pass
+	s.hold(&s.total, want) // as the chunks do, whatever comes of the pass
 	for c := range s.chunks {
-		s.chunks[c].hold(want, s.layout, s.normal)
+		s.hold(&s.chunks[c], want)
 		s.chunks[c].clear(want)
 	}
 	if err := s.pass(ctx, p, want); err != nil {
@@ -218,6 +228,10 @@ func (s *passes) sum(ctx context.Context, p *model.Params, want quantity) (*sums
 		s.total.add(&s.chunks[c], want)
 	}
 	return &s.total, nil
+}
+
+func (s *passes) writeScore(dst []float64, factor float64, of *sums, p *model.Params) {
+	of.gradient.write(dst, factor, p, s.mix.Density)
 }
 
 // pass adds every block to the sums of its chunk.
@@ -253,7 +267,7 @@ type work struct {
 	bend       []float64   // g″ likewise, nil where it is not wanted
 	g, slopes  []float64   // g(z) and g′(z), where the means are c + s·g; nil elsewhere
 	terms      []float64   // room for N values
-	several    [][]float64 // room for as many of them as the gate has classes
+	several    [][]float64 // room for as many of them as the gate has classes, or a row means
 	ofClasses  [][]float64 // as many rows of values
 
 	scores [][]float64 // room for N values of every parameter
@@ -261,16 +275,18 @@ type work struct {
 	along  *direction // by which the information is multiplied
 	pushed *pushed    // nil where it never was
 
+	*vectorWork // of several targets; nil of one
+
 	zs, ress, dgs, bends, ahead []float64 // room
 	gs, slopess, ones           []float64 // room, where there are outputs
 }
 
 func (s *passes) newWork() *work {
-	kn := func() []float64 { return make([]float64, s.k*model.BlockRows) }
+	kn := func() []float64 { return make([]float64, s.means*model.BlockRows) }
 	w := &work{
 		Posterior: mixture.NewPosterior(s.mix, s.k), design: newDesign(s.width),
-		zs: kn(), ress: kn(), dgs: kn(), terms: make([]float64, model.BlockRows), several: numeric.Columns(s.classes,
-			model.BlockRows), ofClasses: make([][]float64, s.classes),
+		zs: kn(), ress: kn(), dgs: kn(), terms: make([]float64, model.BlockRows),
+		several: numeric.Columns(max(s.classes, s.means), model.BlockRows), ofClasses: make([][]float64, s.classes),
 	}
 	if s.outputs > 0 {
 		w.gs, w.slopess, w.ones = kn(), kn(), kn()
@@ -284,7 +300,10 @@ func (s *passes) newWork() *work {
 // gOf returns g of the block's rows in expert i.
 func (w *work) gOf(i int) []float64 { return w.g[i*w.N : (i+1)*w.N] }
 
-// termsOf returns room for so many terms of the rows, at most as many as the gate has classes.
+// row returns row at of values.
+func (w *work) row(v []float64, at int) []float64 { return v[at*w.N : (at+1)*w.N] }
+
+// termsOf returns room for so many terms of the rows, at most as many as the gate has classes, or a row means.
 func (w *work) termsOf(many int) [][]float64 {
 	terms := w.several[:many]
 	for i, t := range terms {
@@ -302,14 +321,14 @@ func (s *passes) block(ctx context.Context, w *work, to *sums, p *model.Params, 
 		to.parts.block(w, want)
 		return nil
 	}
-	if err := s.observe(ctx, w, p, block, b); err != nil {
+	if err := s.by.observe(ctx, w, p, block, b); err != nil {
 		return err
 	}
 	to.loglik += w.LogLikelihood(b.Role[model.Weights])
 	if want == 0 {
 		return nil
 	}
-	if err := s.slopes(ctx, w, p, b, want); err != nil {
+	if err := s.by.slopes(ctx, w, p, b, want); err != nil {
 		return err
 	}
 	if want == ofTimes && s.memory != nil {
@@ -340,7 +359,7 @@ func (s *passes) observe(ctx context.Context, w *work, p *model.Params, block in
 func (s *passes) slopes(ctx context.Context, w *work, p *model.Params, b *model.Block, want quantity) error {
 	w.dg, w.bend = nil, nil
 	if s.free.Regressors {
-		w.dg = w.dgs[:s.k*b.N]
+		w.dg = w.dgs[:s.means*b.N]
 		if err := s.act.Deriv(ctx, w.dg, w.z); err != nil {
 			return err
 		}

@@ -24,7 +24,7 @@ func newProductSums(o *layout) *productSums {
 func (s *productSums) values() [][]float64 { return [][]float64{s.packed} }
 
 func (s *productSums) block(w *work) {
-	rows := w.scoresOf(s.parameters)
+	rows := w.scoresOf(s.layout)
 	kernel.AddGram(s.packed, rows, rows)
 }
 
@@ -40,14 +40,27 @@ func (s *productSums) write(m *mat.SymDense) {
 }
 
 // scoresOf returns the weighted scores of the rows, N values for every parameter.
-func (w *work) scoresOf(parameters []Parameter) [][]float64 {
+func (w *work) scoresOf(o *layout) [][]float64 {
 	if w.scores == nil {
-		w.scores = numeric.Columns(len(parameters), model.BlockRows)
+		w.scores = numeric.Columns(len(o.parameters), model.BlockRows)
 	}
+	out := firstOf(w.scores, w.N)
+	if w.vectorWork != nil {
+		w.derivatives.scores(out)
+	} else {
+		w.scoresOfOne(o.parameters, out)
+	}
+	for _, score := range out {
+		w.weigh(score)
+	}
+	return out
+}
+
+// scoresOfOne writes the scores of the rows with one target to out.
+func (w *work) scoresOfOne(parameters []Parameter, out [][]float64) {
 	n := w.N
-	out := make([][]float64, len(parameters))
 	for at, q := range parameters {
-		dst := w.scores[at][:n]
+		dst := out[at]
 		switch q.Part {
 		case model.Expert:
 			w.MeanScore(dst, q.Index)
@@ -63,10 +76,20 @@ func (w *work) scoresOf(parameters []Parameter) [][]float64 {
 		case model.Offset, model.Scale:
 			w.scoreOutput(dst, q, len(w.P.Offset))
 		}
-		w.weigh(dst)
-		out[at] = dst
 	}
-	return out
+}
+
+// addGateScores adds Σ ∂log p/∂η_j·x of the gate's rows to dst, where the gate is free.
+func (w *work) addGateScores(o *layout, dst []float64) {
+	if !o.free.Gating || o.gates == 0 {
+		return
+	}
+	terms := w.termsOf(o.gates)
+	for j, wt := range terms {
+		w.GateScore(wt, j)
+		w.weigh(wt)
+	}
+	w.addColumns(dst, terms, o.gate)
 }
 
 // scoreOutput writes ∂log p/∂c_m, or ∂s_m, to dst.

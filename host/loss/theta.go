@@ -86,10 +86,13 @@ type layout struct {
 	classes         int         // of the gate: the experts, and the one that is always 0
 	gates, levels   int         // rows of the gate, noise levels
 	own, noises     int         // free parameters of the density's own, and how many they are at all levels
+	m, means        int         // targets, and means of a row: one of every expert and target, which has coefficients
 	nodes           [][]int     // the rows of each gate
 	expert, gate    []int       // columns of the free coefficients of an expert and of a gate; d is the column of ones
 	da, dw          int         // their numbers
 	slopes          []int       // which of an expert's are of features
+	correlated      bool        // whether the noise of several targets may be
+	joined          [][2]int    // targets a ≤ b that the noise may join, whose products an M-step needs
 	width           int         // columns of the design, ones included
 	atGate, atNoise int         // where in θ the gate begins and the noise levels
 	atOutput        int         // where the outputs begin: all c, then all s
@@ -106,10 +109,12 @@ type span struct{ least, most float64 }
 
 func (s span) hold(v float64) float64 { return min(max(v, s.least), s.most) }
 
+// mostLog bounds the logarithms of own parameters.
+const mostLog = 300
+
 // spans are those of the logarithms of a density's own parameters, of which the first has another floor. Their
 // exponentials do not leave what the parameter may be, by rounding either.
 func spans(own []mixture.OwnParameter, floor float64) []span {
-	const mostLog = 300
 	var out []span
 	for _, q := range own {
 		s := span{math.Log(max(q.Least, floor)), min(math.Log(q.Most), mostLog)}
@@ -126,8 +131,13 @@ func spans(own []mixture.OwnParameter, floor float64) []span {
 }
 
 func newLayout(p *model.Params, free Free, ends []span) *layout {
+	return newLayoutOf(p, free, ends, 1, min(1, len(p.Sigma))+len(p.Own)-free.GivenOwn)
+}
+
+// newLayoutOf is newLayout of m targets, each of the shape of p, with so many own parameters at a noise level.
+func newLayoutOf(p *model.Params, free Free, ends []span, m, own int) *layout {
 	o := &layout{free: free, k: p.K, d: p.D, classes: p.Classes(), gates: p.Gates(), levels: len(p.Sigma),
-		own: min(1, len(p.Sigma)) + len(p.Own) - free.GivenOwn, width: p.D, ends: ends}
+		m: m, means: m * p.K, own: own, width: p.D, ends: ends}
 	o.noises = o.levels * o.own
 	for _, g := range p.GateNodes() {
 		rows := make([]int, len(g.Ends)-1)
@@ -147,7 +157,7 @@ func newLayout(p *model.Params, free Free, ends []span) *layout {
 		o.width++
 	}
 	if free.Regressors {
-		o.atGate = o.k * o.da
+		o.atGate = o.means * o.da
 	}
 	o.atNoise = o.atGate
 	if free.Gating {
@@ -178,14 +188,18 @@ func (o *layout) list() (out []Parameter) {
 		}
 	}
 	if o.free.Regressors {
-		add(model.Expert, o.k, o.expert)
+		add(model.Expert, o.means, o.expert)
 	}
 	if o.free.Gating {
 		add(model.Gate, o.gates, o.gate)
 	}
 	if o.free.Sigma {
 		for m := range o.noises {
-			out = append(out, Parameter{Part: model.Noise, Index: m % o.levels, Feature: -1, Own: m / o.levels})
+			q := Parameter{Part: model.Noise, Index: m, Feature: -1}
+			if o.m == 1 {
+				q.Index, q.Own = o.levelOf(m)
+			}
+			out = append(out, q)
 		}
 	}
 	for h := range o.moved {
@@ -194,11 +208,26 @@ func (o *layout) list() (out []Parameter) {
 	return out
 }
 
-// regressor returns the place of expert i's coefficients in θ, row that of row j of
-// the gate, noise that of place m of ψ; negative where they are not free.
+// levelOf returns the noise level of place m of ψ, and which of the own parameters of that level it has: of several
+// targets those of a level stand beside each other.
+func (o *layout) levelOf(m int) (level, own int) {
+	if o.m > 1 {
+		return m / o.own, m % o.own
+	}
+	return m % o.levels, m / o.levels
+}
+
+// regressor returns the place of the coefficients of expert i, or of mean i of several targets, in θ, row that of row
+// j of the gate, noise that of place m of ψ; negative where they are not free.
 func (o *layout) regressor(i int) int { return o.place(o.free.Regressors, i*o.da) }
 func (o *layout) row(j int) int       { return o.place(o.free.Gating, o.atGate+j*o.dw) }
 func (o *layout) noise(m int) int     { return o.place(o.free.Sigma, o.atNoise+m) }
+
+// noiseAt returns the place of parameter l of noise level s: log s_l for l < M.
+func (o *layout) noiseAt(s, l int) int { return o.noise(s*o.own + l) }
+
+// pairOf returns c and b of the u_cb that is parameter l ≥ M of a noise.
+func (o *layout) pairOf(l int) (c, b int) { return model.LowerAt(l - o.m) }
 
 // output returns the place of c, h = 0, or s, h = 1, of pair m in θ, pair the pair of
 // expert i.
@@ -221,33 +250,40 @@ func (o *layout) place(free bool, at int) int {
 // gating returns the part of θ that is the gate's; empty where it is not free.
 func (o *layout) gating(theta []float64) []float64 { return theta[o.atGate:o.atNoise] }
 
-// pack writes the free parameters of p to θ.
-func (o *layout) pack(theta []float64, p *model.Params) {
-	o.each(p, func(at int, v *float64) { theta[at] = *v },
+// in returns where parameters stand in p.
+func in(p *model.Params) func(q Parameter) *float64 {
+	return func(q Parameter) *float64 { return q.In(p) }
+}
+
+// pack writes the free parameters, which are in those places, to θ.
+func (o *layout) pack(theta []float64, in func(q Parameter) *float64) {
+	o.each(in, func(at int, v *float64) { theta[at] = *v },
 		func(at int, sigma *float64) { theta[at] = math.Log(*sigma) })
 	o.tie(theta)
 }
 
-// unpack writes θ, its gates within their bounds, to the free parameters of p and leaves the
-// others alone.
-func (o *layout) unpack(p *model.Params, theta []float64) {
+// unpack writes θ, its gates within their bounds, to the free parameters, which are in those places.
+func (o *layout) unpack(in func(q Parameter) *float64, theta []float64) {
 	theta = o.tied(o.within(theta))
-	o.each(p, func(at int, v *float64) { *v = theta[at] }, func(at int, sigma *float64) {
+	o.each(in, func(at int, v *float64) { *v = theta[at] }, func(at int, sigma *float64) {
 		*sigma = math.Exp(o.endsOf(at).hold(theta[at]))
 	})
 }
 
 // endsOf returns what place at of θ, which is one of ψ, may be.
-func (o *layout) endsOf(at int) span { return o.ends[(at-o.atNoise)/o.levels] }
+func (o *layout) endsOf(at int) span {
+	_, own := o.levelOf(at - o.atNoise)
+	return o.ends[own]
+}
 
-// each calls coef with the place in θ and in p of every free coefficient, and
-// noise with those of every free noise level.
-func (o *layout) each(p *model.Params, coef, noise func(at int, v *float64)) {
+// each calls scale with the place in θ of every free parameter of which θ has the logarithm, and where it is, and coef
+// with those of all others.
+func (o *layout) each(in func(q Parameter) *float64, coef, scale func(at int, v *float64)) {
 	for at, q := range o.parameters {
-		if q.Part == model.Noise {
-			noise(at, q.In(p))
+		if q.Part == model.Noise && (o.m == 1 || q.Index%o.own < o.m) {
+			scale(at, in(q))
 		} else {
-			coef(at, q.In(p))
+			coef(at, in(q))
 		}
 	}
 }

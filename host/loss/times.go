@@ -24,7 +24,7 @@ func newDirection(o *layout, base *model.Params) *direction {
 
 // set makes it v.
 func (dir *direction) set(o *layout, v []float64) {
-	o.each(dir.coefficients, func(at int, c *float64) { *c = v[at] }, func(int, *float64) {})
+	o.each(in(dir.coefficients), func(at int, c *float64) { *c = v[at] }, func(int, *float64) {})
 	if o.free.Sigma {
 		copy(dir.noise, v[o.noise(0):])
 	}

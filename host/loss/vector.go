@@ -6,7 +6,6 @@ import (
 	"math"
 	"slices"
 
-	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/gatedlearning/moe/host/model"
@@ -24,10 +23,8 @@ import (
 //
 // A Vector keeps scratch space: it is not safe for concurrent use.
 type Vector struct {
-	*vectorPasses
-	ridges
-	base, cur *model.VectorParams
-	unread    error // of rows that could not be read
+	surface[*model.VectorParams]
+	several *vectorPasses
 }
 
 // NewVector returns the likelihood of rows, whose targets stand in M columns
@@ -39,241 +36,38 @@ func NewVector(rows model.Rows, act model.Activation, base *model.VectorParams, 
 	}
 	t, err := model.TotalsOfEach(rows, base.M)
 	o := newVectorLayout(base, free)
-	o.gateBound = newGateBound(o.layout, t[0].Largest)
-	for c := range o.floors {
-		o.floors[c] = math.Log(sigmaFloor(t[c].RMS, t[c].Deviation, len(base.Noise)))
+	o.gateBound = newGateBound(o, t[0].Largest)
+	for _, of := range t {
+		o.ends = append(o.ends, span{math.Log(sigmaFloor(of.RMS, of.Deviation, o.levels)), mostLog})
 	}
-	return &Vector{
-		vectorPasses: newVectorPasses(o, rows, act, workers), ridges: ridges{of: o.layout, n: t[0].Weight},
-		base: base.Clone(), cur: base.Clone(), unread: err,
+	for range o.own - o.m { // u may be anything
+		o.ends = append(o.ends, span{math.Inf(-1), math.Inf(1)})
 	}
+	return newVector(newVectorPasses(o, rows, act, workers), base, t[0].Weight, err)
 }
 
-// vectorLayout is where in θ the parameters stand; of the layout within it the gate alone
-// is free.
-type vectorLayout struct {
-	*layout
-	m      int       // coordinates
-	full   bool      // whether noise is
-	shape  int       // parameters of one noise
-	pairs  [][2]int  // coordinates a ≤ b that the noise may join, whose products an M-step needs
-	floors []float64 // of log s_c
+func newVector(s *vectorPasses, base *model.VectorParams, weight float64, unread error) *Vector {
+	return &Vector{newSurface(s.passes, s, s.in, base, weight, unread), s}
 }
 
-func newVectorLayout(p *model.VectorParams, free Free) *vectorLayout {
-	of := p.Coordinate(0)
-	o := &vectorLayout{
-		layout: newLayout(of, Free{Gating: true, ExpertColumns: free.ExpertColumns, GateColumns: free.GateColumns},
-			nil),
-		m: p.M, full: p.Noise[0].Lower != nil, shape: p.M, floors: make([]float64, p.M),
-	}
-	if o.full {
-		o.shape += p.M * (p.M - 1) / 2
-	}
-	for a := range o.m {
-		o.pairs = append(o.pairs, [2]int{a, a})
-		for b := a + 1; b < o.m && o.full; b++ {
-			o.pairs = append(o.pairs, [2]int{a, b})
+// newVectorLayout is the layout of several targets. Of every noise θ has log s_1, …, log s_M, then the u_cb.
+func newVectorLayout(p *model.VectorParams, free Free) *layout {
+	free = Free{Regressors: true, Gating: true, Sigma: true, ExpertColumns: free.ExpertColumns,
+		GateColumns: free.GateColumns}
+	full, joined := p.Noise[0].Lower != nil, [][2]int{}
+	for a := range p.M {
+		joined = append(joined, [2]int{a, a})
+		for b := a + 1; b < p.M && full; b++ {
+			joined = append(joined, [2]int{a, b})
 		}
 	}
-	o.atGate = o.k * o.m * o.da
-	o.atNoise = o.atGate + o.gates*o.dw
-	o.atOutput = o.atNoise + o.levels*o.shape
-	o.parameters = nil
-	list := func(part model.ParamPart, n int, columns []int) {
-		for i := range n {
-			for _, j := range columns {
-				o.parameters = append(o.parameters, Parameter{Part: part, Index: i, Feature: j})
-			}
-		}
-	}
-	list(model.Expert, o.k*o.m, o.expert)
-	list(model.Gate, o.gates, o.gate)
-	list(model.Noise, o.levels*o.shape, []int{-1})
+	o := newLayoutOf(p.Coordinate(0), free, nil, p.M, len(p.Noise[0].Scale)+len(p.Noise[0].Lower))
+	o.correlated, o.joined = full, joined
 	return o
-}
-
-// coefficients returns the place of a_ic in θ.
-func (o *vectorLayout) coefficients(i, c int) int { return (i*o.m + c) * o.da }
-
-// noiseAt returns the place of parameter l of noise level s: log s_l for l < M.
-func (o *vectorLayout) noiseAt(s, l int) int { return o.atNoise + s*o.shape + l }
-
-// pairOf returns c and b of the u_cb that is parameter l ≥ M of a noise.
-func (o *vectorLayout) pairOf(l int) (c, b int) { return model.LowerAt(l - o.m) }
-
-// each calls fn with every parameter of p and its place in θ; scale with the s_c.
-func (o *vectorLayout) each(p *model.VectorParams, fn, scale func(at int, v *float64, floor float64)) {
-	for at, q := range o.parameters {
-		switch {
-		case q.Part == model.Noise:
-			n, l := p.Noise[q.Index/o.shape], q.Index%o.shape
-			if l < o.m {
-				scale(at, &n.Scale[l], o.floors[l])
-			} else {
-				fn(at, &n.Lower[l-o.m], 0)
-			}
-		case q.Part == model.Expert && q.Feature == o.d:
-			fn(at, &p.RegressorIntercepts[q.Index], 0)
-		case q.Part == model.Expert:
-			fn(at, &p.Regressors[q.Index*p.D+q.Feature], 0)
-		case q.Feature == o.d:
-			fn(at, &p.GatingIntercepts[q.Index], 0)
-		default:
-			fn(at, &p.Gating[q.Index*p.D+q.Feature], 0)
-		}
-	}
-}
-
-func (o *vectorLayout) unpack(p *model.VectorParams, theta []float64) {
-	theta = o.within(theta)
-	o.each(p, func(at int, v *float64, _ float64) { *v = theta[at] }, func(at int, v *float64, floor float64) {
-		*v = math.Exp(min(max(theta[at], floor), 300))
-	})
 }
 
 // VectorDim returns the number of parameters of [NewVector] of the shape of p.
 func VectorDim(p *model.VectorParams, free Free) int { return len(newVectorLayout(p, free).parameters) }
-
-// Dim returns the number of parameters.
-func (l *Vector) Dim() int { return len(l.parameters) }
-
-// Rows returns the number of rows of the data, or the sum of their weights.
-func (l *Vector) Rows() float64 { return l.n }
-
-// Parameters lists the parameters in the order of θ. Index is i·M+c of a coefficient of
-// a_ic, and of those of noise level s s·q+l, with q parameters each: log s_l for l < M, then
-// the u_cb by rows.
-func (l *Vector) Parameters() []Parameter { return slices.Clone(l.parameters) }
-
-// Params returns the parameters at θ.
-func (l *Vector) Params(theta []float64) *model.VectorParams {
-	p := l.base.Clone()
-	l.unpack(p, theta)
-	return p
-}
-
-// Theta returns the parameters of p.
-func (l *Vector) Theta(p *model.VectorParams) []float64 {
-	theta := make([]float64, l.Dim())
-	l.each(p, func(at int, v *float64, _ float64) { theta[at] = *v },
-		func(at int, v *float64, _ float64) { theta[at] = math.Log(*v) })
-	return theta
-}
-
-// Dense says whether a Hessian is worth its cost, see [MostDense].
-func (l *Vector) Dense() bool {
-	rows := l.k*l.m + l.gates
-	return rows*(rows+1)/2*l.width*(l.width+1)/2 <= MostDense
-}
-
-// StepsPerHessian returns about how many EM steps cost as much as one Hessian, by the Gram
-// matrices of both.
-func (l *Vector) StepsPerHessian() float64 {
-	rows := l.k*l.m + l.gates
-	return float64(rows*(rows+1)/2) / float64(l.k*len(l.pairs))
-}
-
-// under returns the sums of what is wanted at p.
-func (l *Vector) under(ctx context.Context, p *model.VectorParams, want quantity) (*vectorSums, error) {
-	if l.unread != nil {
-		return nil, l.unread
-	}
-	return l.sum(ctx, p, want)
-}
-
-func (l *Vector) at(ctx context.Context, theta []float64, want quantity) (*vectorSums, error) {
-	l.unpack(l.cur, theta)
-	return l.under(ctx, l.cur, want)
-}
-
-// LogLikelihood returns the log-likelihood of the data at p, summed over rows.
-func (l *Vector) LogLikelihood(ctx context.Context, p *model.VectorParams) (float64, error) {
-	s, err := l.under(ctx, p, 0)
-	if err != nil {
-		return math.NaN(), err
-	}
-	return s.loglik, nil
-}
-
-// Value returns L(θ), with the ridge on the gate if there is one, as do Grad, Hessian and
-// EMStep.
-func (l *Vector) Value(ctx context.Context, theta []float64) (float64, error) {
-	s, err := l.at(ctx, theta, 0)
-	if err != nil {
-		return math.NaN(), err
-	}
-	return l.objective(s.loglik, theta), nil
-}
-
-// Grad writes ∇L(θ) to dst and returns L(θ).
-func (l *Vector) Grad(ctx context.Context, dst, theta []float64) (float64, error) {
-	s, err := l.at(ctx, theta, ofGradient)
-	if err != nil {
-		return math.NaN(), err
-	}
-	l.gradient(dst, s, theta)
-	return l.objective(s.loglik, theta), nil
-}
-
-func (l *Vector) gradient(dst []float64, s *vectorSums, theta []float64) {
-	s.gradient.write(dst, -1/l.n, l.cur)
-	l.boundGradient(dst, theta)
-	l.penaliseGradient(dst, theta, 1/l.n)
-	l.eachFloored(theta, func(at int) { dst[at] = min(dst[at], 0) })
-}
-
-// eachFloored calls fn with the places of the scales that stand at their floors.
-func (o *vectorLayout) eachFloored(theta []float64, fn func(at int)) {
-	for s := range o.levels {
-		for c, floor := range o.floors {
-			if at := o.noiseAt(s, c); theta[at] <= floor {
-				fn(at)
-			}
-		}
-	}
-}
-
-// Hessian writes ∇²L(θ) to h and ∇L(θ) to grad and returns L(θ), without the terms in g″,
-// as [Likelihood.Hessian] does.
-func (l *Vector) Hessian(ctx context.Context, h *mat.SymDense, grad, theta []float64) (float64, error) {
-	return l.hessian(ctx, h, grad, theta, ofGradient|ofInformation)
-}
-
-// ExactVector is a likelihood with its exact Hessian, see [Exact].
-type ExactVector struct{ *Vector }
-
-// Exact returns l with its exact Hessian, for a g with these kinks.
-func (l *Vector) Exact(kinks []float64) ExactVector {
-	l.kinks = kinks
-	return ExactVector{l}
-}
-
-// Hessian writes ∇²L(θ) to h and ∇L(θ) to grad and returns L(θ).
-func (l ExactVector) Hessian(ctx context.Context, h *mat.SymDense, grad, theta []float64) (float64, error) {
-	return l.hessian(ctx, h, grad, theta, ofGradient|ofInformation|withBend)
-}
-
-func (l *Vector) hessian(ctx context.Context, h *mat.SymDense, grad, theta []float64, want quantity) (float64, error) {
-	s, err := l.at(ctx, theta, want)
-	if err != nil {
-		return math.NaN(), err
-	}
-	l.gradient(grad, s, theta)
-	s.information.write(h, 1/l.n)
-	l.boundHessian(h)
-	l.penaliseHessian(h, 1/l.n, 0)
-	l.eachFloored(theta, func(at int) {
-		if grad[at] != 0 {
-			return
-		}
-		for j := range theta {
-			h.SetSym(at, j, 0)
-		}
-		h.SetSym(at, at, 1)
-	})
-	return l.objective(s.loglik, theta), nil
-}
 
 // Information writes the observed information at p to h and the score to score, as
 // [Likelihood.Information] does, for a g with these kinks.
@@ -285,7 +79,7 @@ func (l *Vector) Information(ctx context.Context, h *mat.SymDense, score []float
 		return err
 	}
 	s.information.write(h, 1)
-	s.gradient.write(score, 1, p)
+	l.pass.writeScore(score, 1, s, p)
 	return nil
 }
 
@@ -300,24 +94,13 @@ func (l *Vector) ScoreProducts(ctx context.Context, m *mat.SymDense, p *model.Ve
 	return nil
 }
 
-// Proportions returns the mean gate probabilities E[p_i(x)] over the data.
-func (l *Vector) Proportions(ctx context.Context, p *model.VectorParams) ([]float64, error) {
-	s, err := l.under(ctx, p, ofGradient)
-	if err != nil {
-		return nil, err
-	}
-	out := slices.Clone(s.gradient.prior)
-	floats.Scale(1/l.n, out)
-	return out, nil
-}
-
 // Mass returns how many rows each expert has by the posterior, Σ r_i.
 func (l *Vector) Mass(ctx context.Context, p *model.VectorParams) ([]float64, error) {
 	s, err := l.under(ctx, p, ofGradient)
 	if err != nil {
 		return nil, err
 	}
-	return slices.Clone(s.gradient.mass), nil
+	return slices.Clone(s.several.gradient.mass), nil
 }
 
 // Degenerate says whether an expert with noise of its own has shrunk onto so few rows, or to
@@ -330,12 +113,12 @@ func (l *Vector) Degenerate(ctx context.Context, p *model.VectorParams) (bool, e
 	if err != nil {
 		return false, err
 	}
-	for i, mass := range s.gradient.mass {
+	for i, mass := range s.several.gradient.mass {
 		if mass < float64(l.da+l.m+1) {
 			return true, nil
 		}
-		for c, floor := range l.floors {
-			if math.Log(p.Noise[i].Scale[c]) < floor+math.Ln2 {
+		for c, scale := range p.Noise[i].Scale {
+			if math.Log(scale) < l.ends[c].least+math.Ln2 {
 				return true, nil
 			}
 		}
@@ -351,31 +134,19 @@ func (l *Vector) Degenerate(ctx context.Context, p *model.VectorParams) (bool, e
 func (l *Vector) EMStep(ctx context.Context, dst, theta []float64) (float64, error) {
 	theta = l.within(theta)
 	copy(dst, theta)
-	gate := l.gating(theta)
-	want := ofGradient | ofExperts
-	fresh := len(gate) > 0 && !(l.reuse && l.held.near(gate, l.n))
-	if fresh {
-		want |= ofGates
-	}
-	s, err := l.at(ctx, theta, want)
+	s, err := l.expectation(ctx, theta, false)
 	if err != nil {
 		return math.NaN(), err
 	}
-	if fresh {
-		l.held.take(gate, func(h *mat.SymDense) {
-			s.gates.hessian(h)
-			l.penaliseHessian(h, 1, l.atGate)
-		})
-	}
 	for i := range l.k {
-		at := l.coefficients(i, 0)
-		s.experts.step(dst[at:at+l.m*l.da], i, l.factors[min(i, l.levels-1)], s.gradient)
+		at := l.regressor(i * l.m)
+		s.several.experts.step(dst[at:at+l.m*l.da], i, l.several.factors[min(i, l.levels-1)], s.several.gradient)
 	}
-	l.held.step(l.gating(dst), l.penalised(s.gradient.ofGate(), theta))
+	l.held.step(l.gating(dst), l.penalised(s.several.gradient.ofGate(), theta))
 	l.Project(dst)
 	for level := range l.levels {
 		at := l.noiseAt(level, 0)
-		s.gradient.stepNoise(dst[at:at+l.shape], level, l.factors[level])
+		s.several.gradient.stepNoise(dst[at:at+l.own], level, l.several.factors[level])
 	}
 	return l.objective(s.loglik, theta), nil
 }
@@ -386,12 +157,7 @@ func (l *Vector) AtBound(p *model.VectorParams) bool { return l.atBound(l.Theta(
 // Loosened returns the likelihood of the same rows whose gates have so many times as large a bound,
 // and no ridge.
 func (l *Vector) Loosened(times float64) *Vector {
-	inner, outer := *l.layout, *l.vectorLayout
-	inner.gateBound = l.on(&inner, times)
-	outer.layout = &inner
-	return &Vector{
-		vectorPasses: newVectorPasses(&outer, l.rows, l.act, l.vectorPasses.workers),
-		ridges:       ridges{of: &inner, n: l.n},
-		base:         l.base.Clone(), cur: l.cur.Clone(), unread: l.unread,
-	}
+	o := *l.layout
+	o.gateBound = l.on(&o, times)
+	return newVector(newVectorPasses(&o, l.rows, l.act, l.passes.workers), l.base, l.n, l.unread)
 }

@@ -313,6 +313,29 @@ func TestVectorEM(t *testing.T) {
 	}
 }
 
+// TestVectorStepIsLeastSquares: where g is linear and there is one expert, a step of EM from anywhere ends where the
+// score of its coefficients is 0, whether or not the noise is correlated.
+func TestVectorStepIsLeastSquares(t *testing.T) {
+	for _, full := range []bool{false, true} {
+		c := vectorCase{"", identity, "1", 1, 3, 3, full, false, true}
+		rng := rand.New(rand.NewPCG(6, 52))
+		data := drawVector(rng, c.act, c.params(rng, 0.5), 400, true)
+		l := NewVector(data, c.act, c.params(rng, 2), All, 1)
+		next, grad := make([]float64, l.Dim()), make([]float64, l.Dim())
+		if _, err := l.EMStep(t.Context(), next, l.Theta(c.params(rng, 2))); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := l.Grad(t.Context(), grad, next); err != nil {
+			t.Fatal(err)
+		}
+		for at, q := range l.Parameters() {
+			if q.Part == model.Expert && math.Abs(grad[at]) > 1e-8 { // the ridge of 1e−10 on the step's system
+				t.Errorf("full %v: entry %d of the gradient is %v after a step", full, at, grad[at])
+			}
+		}
+	}
+}
+
 // TestVectorScoreProducts: the products of scores are those of the rows one by one.
 func TestVectorScoreProducts(t *testing.T) {
 	ctx := t.Context()

@@ -12,31 +12,29 @@ import (
 
 // vectorGradient are the sums behind the gradient, and what EM needs of them.
 type vectorGradient struct {
-	*vectorLayout
+	*layout
 	mass    []float64 // k: Σ r_i
-	prior   []float64 // k: Σ p_i
 	score   []float64 // k·m coordinates: Σ r_i·∂log f_i/∂z_ic·x; then the gate's rows
 	scatter []float64 // k × m×m, its upper triangle: Σ r_i·t_a·t_b of the residuals t
 }
 
-func newVectorGradient(o *vectorLayout) *vectorGradient {
+func newVectorGradient(o *layout) *vectorGradient {
 	k := func(n int) []float64 { return make([]float64, o.k*n) }
-	return &vectorGradient{vectorLayout: o, mass: k(1), prior: k(1), score: make([]float64, o.atNoise),
+	return &vectorGradient{layout: o, mass: k(1), score: make([]float64, o.atNoise),
 		scatter: k(o.m * o.m)}
 }
 
 func (s *vectorGradient) values() [][]float64 {
-	return [][]float64{s.mass, s.prior, s.score, s.scatter}
+	return [][]float64{s.mass, s.score, s.scatter}
 }
 
 // ofGate returns the scores of all rows of the gate.
 func (s *vectorGradient) ofGate() []float64 { return s.score[s.atGate:] }
 
-func (s *vectorGradient) block(w *vectorWork) {
-	terms := w.columnsOf(s.k * s.m)
+func (s *vectorGradient) block(w *work) {
+	terms := w.termsOf(s.means)
 	for i := range s.k {
 		s.mass[i] += w.sum(w.PostOf(i))
-		s.prior[i] += w.sum(w.PriorOf(i))
 		for a := range s.m {
 			wt := terms[i*s.m+a]
 			kernel.Mul(wt, w.PostOf(i), w.row(w.res, i*s.m+a))
@@ -49,15 +47,7 @@ func (s *vectorGradient) block(w *vectorWork) {
 		}
 	}
 	w.addColumns(s.score[:s.atGate], terms, s.expert)
-	if s.gates == 0 {
-		return
-	}
-	terms = w.columnsOf(s.gates)
-	for j, wt := range terms {
-		w.GateScore(wt, j)
-		w.weigh(wt)
-	}
-	w.addColumns(s.ofGate(), terms, s.gate)
+	w.addGateScores(s.layout, s.ofGate())
 }
 
 // ofLevel returns the scatter of the experts that share noise level s, and their mass.
@@ -88,7 +78,7 @@ func (s *vectorGradient) write(dst []float64, factor float64, p *model.VectorPar
 		var left, both mat.Dense
 		left.Mul(unit, scatter)
 		both.Mul(&left, unit.T())
-		for l := range s.shape {
+		for l := range s.own {
 			at := s.noiseAt(level, l)
 			if l < s.m {
 				dst[at] = factor * (both.At(l, l)/n.Scale[l]/n.Scale[l] - mass)
@@ -124,17 +114,17 @@ func (s *vectorGradient) stepNoise(theta []float64, level int, was vectorFactor)
 			now.SetSym(c, b, both.At(c, b)/mass)
 		}
 	}
-	step, ok := model.VectorNoiseOf(now, s.full)
+	step, ok := model.VectorNoiseOf(now, s.correlated)
 	if !ok { // residuals of nothing but rounding
-		step = model.NewVectorNoise(s.m, s.full)
+		step = model.NewVectorNoise(s.m, s.correlated)
 		for c := range step.Scale {
 			step.Scale[c] = math.Sqrt(max(0, now.At(c, c)))
 		}
 	}
 	for c, scale := range step.Scale {
-		theta[c] = max(math.Log(was.Scale[c]*max(scale, slowest)), s.floors[c])
+		theta[c] = max(math.Log(was.Scale[c]*max(scale, slowest)), s.ends[c].least)
 	}
-	if !s.full {
+	if !s.correlated {
 		return
 	}
 	// diag(s)·U_step·diag(s)⁻¹·U is unit lower triangular and makes the noise diagonal.
@@ -142,7 +132,7 @@ func (s *vectorGradient) stepNoise(theta []float64, level int, was vectorFactor)
 	next.Apply(func(c, b int, v float64) float64 { return v * was.Scale[c] / was.Scale[b] }, next)
 	var unit mat.Dense
 	unit.Mul(next, mat.NewDense(s.m, s.m, was.unit))
-	for l := s.m; l < s.shape; l++ {
+	for l := s.m; l < s.own; l++ {
 		c, b := s.pairOf(l)
 		theta[l] = unit.At(c, b)
 	}
@@ -151,30 +141,29 @@ func (s *vectorGradient) stepNoise(theta []float64, level int, was vectorFactor)
 // vectorExperts are the curvatures of the experts' M-step and what its residuals pull at,
 // for the pairs of coordinates that the noise may join.
 type vectorExperts struct {
-	grams // of every expert, for its pairs a ≤ b: Σ r_i·g′_a·g′_b·x·xᵀ
-	o     *vectorLayout
+	grams           // of every expert, for its pairs a ≤ b: Σ r_i·g′_a·g′_b·x·xᵀ
 	cross []float64 // of every expert, for a and b: Σ r_i·g′_a·t_b·x
 
 	apart, joint *system // of one coordinate's step, and of all
 }
 
-func newVectorExperts(o *vectorLayout) *vectorExperts {
-	return &vectorExperts{grams: newGrams(o.layout, o.k*len(o.pairs)), o: o, cross: make([]float64, o.k*o.m*o.m*o.da)}
+func newVectorExperts(o *layout) *vectorExperts {
+	return &vectorExperts{grams: newGrams(o, o.k*len(o.joined)), cross: make([]float64, o.k*o.m*o.m*o.da)}
 }
 
 func (s *vectorExperts) values() [][]float64 { return append(s.grams.values(), s.cross) }
 
 func (s *vectorExperts) crossOf(i, a, b int) []float64 {
-	at := ((i*s.o.m+a)*s.o.m + b) * s.da
+	at := ((i*s.m+a)*s.m + b) * s.da
 	return s.cross[at : at+s.da]
 }
 
-func (s *vectorExperts) block(w *vectorWork) {
-	m := s.o.m
+func (s *vectorExperts) block(w *work) {
+	m := s.m
 	g := s.begin(&w.design, w.N)
 	wt, lever := w.terms[:w.N], w.more[:w.N]
 	for i := range s.k {
-		for _, p := range s.o.pairs {
+		for _, p := range s.joined {
 			kernel.Mul(lever, w.PostOf(i), w.row(w.dg, i*m+p[0]))
 			kernel.Mul(g.terms, lever, w.row(w.dg, i*m+p[1]))
 			g.next()
@@ -182,7 +171,7 @@ func (s *vectorExperts) block(w *vectorWork) {
 		for a := range m {
 			kernel.Mul(lever, w.PostOf(i), w.row(w.dg, i*m+a))
 			for b := range m {
-				if a == b || s.o.full {
+				if a == b || s.correlated {
 					kernel.Mul(wt, lever, w.row(w.res, i*m+b))
 					w.addWeighted(s.crossOf(i, a, b), wt, s.expert)
 				}
@@ -194,14 +183,14 @@ func (s *vectorExperts) block(w *vectorWork) {
 // step adds the weighted least squares step of expert i to its coefficients, and takes what
 // it gains, exactly where g is linear, off the scatter.
 func (s *vectorExperts) step(coef []float64, i int, f vectorFactor, g *vectorGradient) {
-	if s.o.full {
+	if s.correlated {
 		s.stepJoint(coef, i, f, g)
 		return
 	}
 	if s.apart == nil {
 		s.apart = newSystem(s.da)
 	}
-	m := s.o.m
+	m := s.m
 	for a := range m {
 		s.put(s.apart.h, i*m+a, 0, 0, s.expert, s.expert, 1)
 		if !s.apart.factorize() {
@@ -216,12 +205,12 @@ func (s *vectorExperts) step(coef []float64, i int, f vectorFactor, g *vectorGra
 
 // stepJoint is step of all coordinates together, each in units of its own precision.
 func (s *vectorExperts) stepJoint(coef []float64, i int, f vectorFactor, g *vectorGradient) {
-	m, da, n := s.o.m, s.da, len(s.o.pairs)
+	m, da, n := s.m, s.da, len(s.joined)
 	if s.joint == nil {
 		s.joint = newSystem(m * da)
 	}
 	unit := func(a int) float64 { return 1 / math.Sqrt(f.precision[a*m+a]) }
-	for p, of := range s.o.pairs {
+	for p, of := range s.joined {
 		a, b := of[0], of[1]
 		s.put(s.joint.h, i*n+p, a*da, b*da, s.expert, s.expert, f.precision[a*m+b]*unit(a)*unit(b))
 	}
@@ -240,7 +229,7 @@ func (s *vectorExperts) stepJoint(coef []float64, i int, f vectorFactor, g *vect
 	}
 	floats.Add(coef, step)
 	of := func(a int) []float64 { return step[a*da : (a+1)*da] }
-	for p, pair := range s.o.pairs {
+	for p, pair := range s.joined {
 		a, b := pair[0], pair[1]
 		at := (i*m+a)*m + b
 		g.scatter[at] += s.inner(i*n+p, of(a), of(b)) - floats.Dot(of(a), s.crossOf(i, a, b)) - floats.Dot(of(b),

@@ -9,29 +9,19 @@ import (
 	"github.com/gatedlearning/moe/host/mixture"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/internal/kernel"
-	"github.com/gatedlearning/moe/internal/numeric"
 )
 
-// vectorPasses sums over the rows of a table with several targets, on several workers.
+// vectorPasses sums over the rows of a table with several targets.
 type vectorPasses struct {
-	*vectorLayout
-	rows    model.Rows
-	act     model.Activation
-	workers int
-	kinks   []float64 // of g, where its second derivative is taken
-
-	factors []vectorFactor // of every noise of the pass
-	work    []*vectorWork
-	chunks  []vectorSums
-	total   vectorSums
+	*passes
+	params  *model.VectorParams // of the pass, and every noise of it
+	factors []vectorFactor
 }
 
-func newVectorPasses(o *vectorLayout, rows model.Rows, act model.Activation, workers int) *vectorPasses {
-	workers = min(model.Workers(workers), model.Chunks(rows))
-	return &vectorPasses{
-		vectorLayout: o, rows: rows, act: act, workers: workers,
-		work: make([]*vectorWork, workers), chunks: make([]vectorSums, model.Chunks(rows)),
-	}
+func newVectorPasses(o *layout, rows model.Rows, act model.Activation, workers int) *vectorPasses {
+	s := &vectorPasses{passes: newPasses(o, rows, act, mixture.Mixture{}, workers)}
+	s.by, s.groups = s, nil
+	return s
 }
 
 // vectorFactor is a noise as the passes need it.
@@ -57,184 +47,125 @@ func newVectorFactor(n model.VectorNoise) vectorFactor {
 	return f
 }
 
-// vectorSums are what a pass adds up: those parts that have been asked for.
+// vectorSums are what takes the place of those [sums] of one target.
 type vectorSums struct {
-	have        quantity
-	loglik      float64
-	gradient    *vectorGradient
-	experts     *vectorExperts
-	gates       *gateGrams
-	information *vectorInformation
-	products    *vectorProducts
-	structure   *vectorStructure
-	parts       parts[*vectorWork]
+	gradient  *vectorGradient
+	experts   *vectorExperts
+	structure *vectorStructure
 }
 
-func (s *vectorSums) hold(want quantity, o *vectorLayout) {
-	want &^= withBend
-	if s.have&want == want {
-		return
-	}
-	*s = vectorSums{have: want}
-	keep := func(of quantity, block func(w *vectorWork), values [][]float64) {
-		s.parts = append(s.parts, kept[*vectorWork]{of, block, values})
-	}
+func (s *vectorPasses) holdExperts(to *sums, want quantity) {
+	o, of := s.layout, &to.several
 	if want&ofGradient != 0 {
-		s.gradient = newVectorGradient(o)
-		keep(ofGradient, s.gradient.block, s.gradient.values())
+		of.gradient = newVectorGradient(o)
+		to.keep(ofGradient, of.gradient)
 	}
 	if want&ofExperts != 0 {
-		s.experts = newVectorExperts(o)
-		keep(ofExperts, s.experts.block, s.experts.values())
-	}
-	if want&ofGates != 0 {
-		s.gates = &gateGrams{newFullGrams(o.layout, o.gates*(o.gates+1)/2)}
-		keep(ofGates, func(w *vectorWork) { s.gates.block(&w.work) }, s.gates.values())
-	}
-	if want&ofInformation != 0 {
-		s.information = newVectorInformation(o)
-		keep(ofInformation, s.information.block, s.information.values())
-	}
-	if want&ofProducts != 0 {
-		s.products = newVectorProducts(o)
-		keep(ofProducts, s.products.block, [][]float64{s.products.packed})
+		of.experts = newVectorExperts(o)
+		to.keep(ofExperts, of.experts)
 	}
 	if want&ofStructure != 0 {
-		s.structure = newVectorStructure(o)
-		keep(ofStructure, s.structure.block, [][]float64{s.structure.sums, s.structure.overlap})
+		of.structure = newVectorStructure(o)
+		to.keep(ofStructure, of.structure)
 	}
-}
-
-func (s *vectorSums) clear(want quantity) {
-	s.loglik = 0
-	s.parts.clear(want)
-}
-
-// add adds o, which holds the same.
-func (s *vectorSums) add(o *vectorSums, want quantity) {
-	s.loglik += o.loglik
-	s.parts.add(o.parts, want)
 }
 
 // sum returns the sums over all rows of what is wanted at p, valid until the next.
-func (s *vectorPasses) sum(ctx context.Context, p *model.VectorParams, want quantity) (*vectorSums, error) {
-	s.factorise(p)
-	for c := range s.chunks {
-		s.chunks[c].hold(want, s.vectorLayout)
-		s.chunks[c].clear(want)
-	}
-	gate := p.Gate()
-	err := model.Each(ctx, s.rows, s.workers, func(worker, chunk, _ int, b *model.Block) error {
-		return s.block(ctx, s.workOf(worker), &s.chunks[chunk], p, gate, b, want)
-	})
-	if err != nil {
-		return nil, err
-	}
-	s.total.hold(want, s.vectorLayout)
-	s.total.clear(want)
-	for c := range s.chunks {
-		s.total.add(&s.chunks[c], want)
-	}
-	return &s.total, nil
+func (s *vectorPasses) sum(ctx context.Context, p *model.VectorParams, want quantity) (*sums, error) {
+	s.take(p)
+	return s.passes.sum(ctx, p.Gate(), want)
 }
 
-// factorise readies the noise of p for a pass.
-func (s *vectorPasses) factorise(p *model.VectorParams) {
-	s.factors = s.factors[:0]
+func (s *vectorPasses) writeScore(dst []float64, factor float64, of *sums, p *model.VectorParams) {
+	of.several.gradient.write(dst, factor, p)
+}
+
+// in returns where parameters stand in p.
+func (s *vectorPasses) in(p *model.VectorParams) func(q Parameter) *float64 {
+	return func(q Parameter) *float64 {
+		switch {
+		case q.Part == model.Noise:
+			n, l := p.Noise[q.Index/s.own], q.Index%s.own
+			if l < s.m {
+				return &n.Scale[l]
+			}
+			return &n.Lower[l-s.m]
+		case q.Part == model.Expert && q.Feature == s.d:
+			return &p.RegressorIntercepts[q.Index]
+		case q.Part == model.Expert:
+			return &p.Regressors[q.Index*p.D+q.Feature]
+		case q.Feature == s.d:
+			return &p.GatingIntercepts[q.Index]
+		}
+		return &p.Gating[q.Index*p.D+q.Feature]
+	}
+}
+
+// take readies p for a pass.
+func (s *vectorPasses) take(p *model.VectorParams) {
+	s.params, s.factors = p, s.factors[:0]
 	for _, n := range p.Noise {
 		s.factors = append(s.factors, newVectorFactor(n))
 	}
 }
 
-// vectorWork is what one worker knows of a block: values are K·M rows of N, expert by
-// expert, where nothing else is said.
+// vectorWork is what one worker knows of a block with several targets besides: values are K·M rows of N, expert by
+// expert, as z, res, dg and bend are, where nothing else is said.
 type vectorWork struct {
-	work    // z, res, dg and bend so
 	factors []vectorFactor
 	std     []float64   // e_ic = (U(y−μ_i))_c/s_c
 	pull    []float64   // ∂log f_i/∂μ_ic = (Σ_i⁻¹(y−μ_i))_c
 	score   []float64   // ∂log f_i/∂z_ic = g′_ic·pull_ic
 	noise   [][]float64 // of every parameter of a noise ∂log f_i/∂θ_l, K rows
 	mean    [][]float64 // of every parameter of every noise the posterior mean of those
-	columns [][]float64 // room for K·M columns of N values
 	more    []float64   // room for N values
+
+	derivatives *vectorDerivatives // of it all
 }
 
-func (s *vectorPasses) workOf(worker int) *vectorWork {
-	if s.work[worker] == nil {
-		const n = model.BlockRows
-		kmn := func() []float64 { return make([]float64, s.k*s.m*n) }
-		s.work[worker] = &vectorWork{
-			work: work{
-				Posterior: mixture.NewPosterior(mixture.Mixture{}, s.k), design: newDesign(s.width),
-				zs: kmn(), ress: kmn(), dgs: kmn(), terms: make([]float64, n), several: numeric.Columns(s.k, n),
-				ofClasses: make([][]float64, s.k),
-			},
-			std: kmn(), pull: kmn(), score: kmn(), columns: numeric.Columns(max(s.k*s.m, s.gates), n),
-			more: make([]float64, n),
-		}
-	}
-	return s.work[worker]
+func newVectorWork(o *layout) *vectorWork {
+	const n = model.BlockRows
+	means := func() []float64 { return make([]float64, o.means*n) }
+	return &vectorWork{std: means(), pull: means(), score: means(), more: make([]float64, n)}
 }
 
-// row returns row at of values.
-func (w *vectorWork) row(v []float64, at int) []float64 { return v[at*w.N : (at+1)*w.N] }
-
-// block adds one block to the sums.
-func (s *vectorPasses) block(ctx context.Context, w *vectorWork, to *vectorSums, p *model.VectorParams,
-	gate *model.Params, b *model.Block, want quantity) error {
-	if err := s.observe(ctx, w, p, gate, b); err != nil {
-		return err
-	}
-	to.loglik += w.LogLikelihood(b.Role[model.Weights])
-	if want == 0 {
-		return nil
-	}
-	if err := s.differentiate(ctx, w, b, want); err != nil {
-		return err
-	}
-	to.parts.block(w, want)
-	return nil
-}
-
-// observe takes a block under p, whose gate is given.
-func (s *vectorPasses) observe(ctx context.Context, w *vectorWork, p *model.VectorParams, gate *model.Params,
-	b *model.Block) error {
+// observe takes a block under the parameters of the pass, whose gate is given.
+func (s *vectorPasses) observe(ctx context.Context, w *work, gate *model.Params, _ int, b *model.Block) error {
 	w.Given(gate, b)
+	if w.vectorWork == nil {
+		w.vectorWork = newVectorWork(s.layout)
+		w.derivatives = &vectorDerivatives{w, s.layout}
+	}
 	w.factors = s.factors
-	rows := s.k * s.m * b.N
+	rows := s.means * b.N
 	w.z, w.res = w.zs[:rows], w.ress[:rows]
-	p.Predictors(w.z, b)
+	s.params.Predictors(w.z, b)
 	if err := s.act.Eval(ctx, w.res, w.z); err != nil {
 		return err
 	}
-	for at := range s.k * s.m {
+	for at := range s.means {
 		t := w.row(w.res, at)
 		c := at % s.m
 		kernel.Sub(t, b.Y[c*b.N:(c+1)*b.N], t)
 	}
 	for i := range s.k {
-		w.exponents(w.PostOf(i), i, s.m)
+		s.exponents(w, w.PostOf(i), i)
 	}
-	w.Infer(w.furthest)
+	w.Infer(func(i, t int) (most float64) { // the largest |e_ic|
+		for c := range s.m {
+			most = max(most, math.Abs(w.row(w.std, i*s.m+c)[t]))
+		}
+		return most
+	})
 	return nil
-}
-
-// furthest returns the largest |e_ic| of expert i in row t.
-func (w *vectorWork) furthest(i, t int) (most float64) {
-	m := len(w.factors[0].Scale)
-	for c := range m {
-		most = max(most, math.Abs(w.row(w.std, i*m+c)[t]))
-	}
-	return most
 }
 
 // factorOf returns the noise of expert i.
 func (w *vectorWork) factorOf(i int) *vectorFactor { return &w.factors[min(i, len(w.factors)-1)] }
 
 // exponents writes the log of expert i's probability times its density to dst, and its e.
-func (w *vectorWork) exponents(dst []float64, i, m int) {
-	f := w.factorOf(i)
+func (s *vectorPasses) exponents(w *work, dst []float64, i int) {
+	f, m := w.factorOf(i), s.m
 	squares := w.more[:w.N] // halves of them
 	clear(squares)
 	for c, scale := range f.Scale {
@@ -258,16 +189,10 @@ func (w *vectorWork) exponents(dst []float64, i, m int) {
 	}
 }
 
-// differentiate readies the derivatives of a block that has been observed.
-func (s *vectorPasses) differentiate(ctx context.Context, w *vectorWork, b *model.Block, want quantity) error {
-	w.dg, w.bend = w.dgs[:len(w.z)], nil
-	if err := s.act.Deriv(ctx, w.dg, w.z); err != nil {
+// slopes readies the derivatives of a block that has been observed.
+func (s *vectorPasses) slopes(ctx context.Context, w *work, gate *model.Params, b *model.Block, want quantity) error {
+	if err := s.passes.slopes(ctx, w, gate, b, want); err != nil {
 		return err
-	}
-	if want&withBend != 0 {
-		if err := w.curvature(ctx, s.act, s.kinks); err != nil {
-			return err
-		}
 	}
 	for i := range s.k {
 		f := w.factorOf(i)
@@ -282,15 +207,5 @@ func (s *vectorPasses) differentiate(ctx context.Context, w *vectorWork, b *mode
 			kernel.Mul(w.row(w.score, i*s.m+a), pull, w.row(w.dg, i*s.m+a))
 		}
 	}
-	w.take(b, s.d)
 	return nil
-}
-
-// columnsOf returns room for so many columns of the rows.
-func (w *vectorWork) columnsOf(many int) [][]float64 {
-	out := w.columns[:many]
-	for i, v := range out {
-		out[i] = v[:w.N]
-	}
-	return out
 }

@@ -11,22 +11,21 @@ import (
 // it is not safe for concurrent use.
 type VectorRows struct {
 	passes *vectorPasses
-	params *model.VectorParams
 	gate   *model.Params
-	work   *vectorWork
+	work   *work
 }
 
 // NewVectorRows returns that of p, for experts with this activation. Of free only the columns
 // count, as for [NewVector].
 func NewVectorRows(act model.Activation, p *model.VectorParams, free Free) *VectorRows {
-	s := &vectorPasses{vectorLayout: newVectorLayout(p, free), act: act, work: make([]*vectorWork, 1)}
-	s.factorise(p)
-	return &VectorRows{s, p, p.Gate(), s.workOf(0)}
+	s := &vectorPasses{passes: &passes{layout: newVectorLayout(p, free), act: act, work: make([]*work, 1)}}
+	s.take(p)
+	return &VectorRows{s, p.Gate(), s.workOf(0)}
 }
 
 // Observe takes a block, whose targets stand in M columns.
 func (v *VectorRows) Observe(ctx context.Context, b *model.Block) error {
-	return v.passes.observe(ctx, v.work, v.params, v.gate, b)
+	return v.passes.observe(ctx, v.work, v.gate, 0, b)
 }
 
 // Prior returns P(z=i|x).
@@ -36,10 +35,10 @@ func (v *VectorRows) Prior(i int) []float64 { return v.work.PriorOf(i) }
 func (v *VectorRows) Posterior(i int) []float64 { return v.work.PostOf(i) }
 
 // Predictor returns ⟨a_ic,x⟩ + b_ic.
-func (v *VectorRows) Predictor(i, c int) []float64 { return v.work.row(v.work.z, i*v.params.M+c) }
+func (v *VectorRows) Predictor(i, c int) []float64 { return v.work.row(v.work.z, i*v.passes.m+c) }
 
 // Standard returns e_ic = (U(y−μ_i))_c/s_c, which are N(0, I) where the row is expert i's.
-func (v *VectorRows) Standard(i, c int) []float64 { return v.work.row(v.work.std, i*v.params.M+c) }
+func (v *VectorRows) Standard(i, c int) []float64 { return v.work.row(v.work.std, i*v.passes.m+c) }
 
 // GateScore writes to dst the derivative of log p(y|x) by the predictor of gate row j.
 func (v *VectorRows) GateScore(dst []float64, j int) { v.work.GateScore(dst, j) }
@@ -49,12 +48,9 @@ func (v *VectorRows) GateScore(dst []float64, j int) { v.work.GateScore(dst, j) 
 // [Vector.Parameters].
 func (v *VectorRows) Scores(ctx context.Context, dst [][]float64, b *model.Block) error {
 	bare := model.Block{N: b.N, X: b.X, Y: b.Y}
-	if err := v.passes.differentiate(ctx, v.work, &bare, ofProducts); err != nil {
+	if err := v.passes.slopes(ctx, v.work, v.gate, &bare, ofProducts); err != nil {
 		return err
 	}
-	v.passes.scores(v.work, dst)
+	v.work.derivatives.scores(dst)
 	return nil
 }
-
-// Dim returns the number of parameters.
-func (v *VectorRows) Dim() int { return len(v.passes.parameters) }

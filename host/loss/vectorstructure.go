@@ -14,17 +14,18 @@ import (
 // coordinates a ≤ b the Gram matrix with weights r·u_a·u_b, u_c its ∂log f/∂z_c.
 type vectorStructure struct {
 	grams
-	o       *vectorLayout
 	overlap []float64 // k×k: Σ r_i·r_j
 }
 
-func newVectorStructure(o *vectorLayout) *vectorStructure {
-	return &vectorStructure{newGrams(o.layout, o.k*o.m*(o.m+1)/2), o, make([]float64, o.k*o.k)}
+func newVectorStructure(o *layout) *vectorStructure {
+	return &vectorStructure{newGrams(o, o.k*o.m*(o.m+1)/2), make([]float64, o.k*o.k)}
 }
 
-func (s *vectorStructure) block(w *vectorWork) {
+func (s *vectorStructure) values() [][]float64 { return [][]float64{s.sums, s.overlap} }
+
+func (s *vectorStructure) block(w *work) {
 	w.addOverlap(s.overlap, w.Post, s.k)
-	g, m := s.begin(&w.design, w.N), s.o.m
+	g, m := s.begin(&w.design, w.N), s.m
 	ru := w.more[:w.N]
 	for i := range s.k {
 		for a := range m {
@@ -44,10 +45,10 @@ func (l *Vector) Structure(ctx context.Context, p *model.VectorParams) (*Structu
 	if err != nil {
 		return nil, err
 	}
-	out := &Structure{Mass: append([]float64(nil), s.gradient.mass...), RSS: make([]float64, l.k),
-		Overlap: append([]float64(nil), s.structure.overlap...)}
+	out := &Structure{Mass: append([]float64(nil), s.several.gradient.mass...), RSS: make([]float64, l.k),
+		Overlap: append([]float64(nil), s.several.structure.overlap...)}
 	units := make([]float64, l.m)
-	of := func(i, c int) float64 { return s.gradient.scatter[(i*l.m+c)*l.m+c] }
+	of := func(i, c int) float64 { return s.several.gradient.scatter[(i*l.m+c)*l.m+c] }
 	for c := range units {
 		sum := 0.0
 		for i := range l.k {
@@ -67,18 +68,19 @@ func (l *Vector) Structure(ctx context.Context, p *model.VectorParams) (*Structu
 }
 
 // axis is that of expert i, as steps of its coefficients: of unit length where those of each target are in its unit.
-func (l *Vector) axis(s *vectorSums, i int, units []float64) []float64 {
+func (l *Vector) axis(s *sums, i int, units []float64) []float64 {
 	m, da := l.m, l.da
 	g, ge := mat.NewSymDense(m*da, nil), mat.NewSymDense(m*da, nil)
-	f := l.factors[min(i, l.levels-1)]
-	for p, of := range l.pairs {
+	f := l.several.factors[min(i, l.levels-1)]
+	for p, of := range l.joined {
 		a, b := of[0], of[1]
-		s.experts.put(g, i*len(l.pairs)+p, a*da, b*da, l.expert, l.expert, f.precision[a*m+b]*units[a]*units[b])
+		s.several.experts.put(g, i*len(l.joined)+p, a*da, b*da, l.expert, l.expert,
+			f.precision[a*m+b]*units[a]*units[b])
 	}
 	at := i * m * (m + 1) / 2
 	for a := range m {
 		for b := a; b < m; b++ {
-			s.structure.put(ge, at, a*da, b*da, l.expert, l.expert, units[a]*units[b])
+			s.several.structure.put(ge, at, a*da, b*da, l.expert, l.expert, units[a]*units[b])
 			at++
 		}
 	}

@@ -1,0 +1,196 @@
+package loss
+
+import (
+	"context"
+	"math"
+	"slices"
+
+	"gonum.org/v1/gonum/mat"
+)
+
+// surface is what the likelihood of one target and that of several have in common, of parameters P.
+type surface[P interface{ Clone() P }] struct {
+	*passes
+	ridges
+	pass   summed[P]
+	in     func(p P) func(q Parameter) *float64 // where parameters stand in p
+	base   P
+	cur    P                          // where the last pass was
+	here   func(q Parameter) *float64 // in cur
+	unread error                      // of rows that could not be read
+}
+
+// summed are the passes over the rows.
+type summed[P any] interface {
+	// sum returns the sums over all rows of what is wanted at p, valid until the next.
+	sum(ctx context.Context, p P, want quantity) (*sums, error)
+	// writeScore writes the score, times factor, to dst, of sums at p, of a noise level at its floor as any other.
+	writeScore(dst []float64, factor float64, of *sums, p P)
+}
+
+func newSurface[P interface{ Clone() P }](s *passes, pass summed[P], in func(p P) func(q Parameter) *float64, base P,
+	weight float64, unread error) surface[P] {
+	cur := base.Clone()
+	return surface[P]{passes: s, ridges: ridges{of: s.layout, n: weight}, pass: pass, in: in, base: base.Clone(),
+		cur: cur, here: in(cur), unread: unread}
+}
+
+// Rows returns the number of rows of the data, or the sum of their weights.
+func (l *surface[P]) Rows() float64 { return l.n }
+
+// N returns the number of rows, whatever they weigh.
+func (l *surface[P]) N() int {
+	n, _ := l.rows.Dims()
+	return n
+}
+
+// Dim returns the number of free parameters.
+func (l *surface[P]) Dim() int { return len(l.parameters) }
+
+// Parameters lists the free parameters in the order of θ. Of M targets Index is i·M+c of a coefficient of a_ic, and of
+// those of noise level s s·q+l, with q parameters each: log s_l for l < M, then the u_cb by rows.
+func (l *surface[P]) Parameters() []Parameter { return slices.Clone(l.parameters) }
+
+// Params returns the parameters at θ.
+func (l *surface[P]) Params(theta []float64) P {
+	p := l.base.Clone()
+	l.unpack(l.in(p), theta)
+	return p
+}
+
+// Theta returns the free parameters of p.
+func (l *surface[P]) Theta(p P) []float64 {
+	theta := make([]float64, l.Dim())
+	l.pack(theta, l.in(p))
+	return theta
+}
+
+// MostDense is the most values of the sums of a Hessian, kept once per chunk of the
+// data, with which it is worth its cost: 16 MB each.
+const MostDense = 2 << 20
+
+// pairs are those of the rows of coefficients, each of which a Hessian has a Gram matrix of.
+func (l *surface[P]) pairs() int {
+	rows := l.means + l.k - 1
+	return rows * (rows + 1) / 2
+}
+
+// Dense says whether a Hessian is worth its cost, see [MostDense].
+func (l *surface[P]) Dense() bool {
+	return l.mix.Curved() && l.pairs()*l.width*(l.width+1)/2 <= MostDense
+}
+
+// StepsPerHessian returns about how many EM steps cost as much as one Hessian, by the Gram matrices of both: those of
+// the experts' M-step are of pairs of targets.
+func (l *surface[P]) StepsPerHessian() float64 {
+	return float64(l.pairs()) / float64(l.k*max(1, len(l.joined)))
+}
+
+// under returns the sums of what is wanted at p, at those at θ, where l.cur then is.
+func (l *surface[P]) under(ctx context.Context, p P, want quantity) (*sums, error) {
+	if l.unread != nil {
+		return nil, l.unread
+	}
+	return l.pass.sum(ctx, p, want)
+}
+
+func (l *surface[P]) at(ctx context.Context, theta []float64, want quantity) (*sums, error) {
+	l.unpack(l.here, theta)
+	return l.under(ctx, l.cur, want)
+}
+
+// LogLikelihood returns the log-likelihood of the data at p, summed over rows.
+func (l *surface[P]) LogLikelihood(ctx context.Context, p P) (float64, error) {
+	s, err := l.under(ctx, p, 0)
+	if err != nil {
+		return math.NaN(), err
+	}
+	return s.loglik, nil
+}
+
+// Value returns L(θ), with the ridge on the gate if there is one, as do Grad, Hessian
+// and EMStep.
+func (l *surface[P]) Value(ctx context.Context, theta []float64) (float64, error) {
+	s, err := l.at(ctx, theta, 0)
+	if err != nil {
+		return math.NaN(), err
+	}
+	return l.objective(s.loglik, theta), nil
+}
+
+// Grad writes ∇L(θ) to dst and returns L(θ).
+func (l *surface[P]) Grad(ctx context.Context, dst, theta []float64) (float64, error) {
+	s, err := l.at(ctx, theta, ofGradient)
+	if err != nil {
+		return math.NaN(), err
+	}
+	l.gradient(dst, s, theta)
+	l.tie(dst)
+	return l.objective(s.loglik, theta), nil
+}
+
+// gradient writes ∇L at θ, whose sums are given, to dst, before ties.
+func (l *surface[P]) gradient(dst []float64, s *sums, theta []float64) {
+	l.pass.writeScore(dst, -1/l.n, s, l.cur)
+	l.boundGradient(dst, theta)
+	l.penaliseGradient(dst, theta, 1/l.n)
+	l.holdGradient(dst, theta)
+}
+
+// Hessian writes ∇²L(θ) to h and ∇L(θ) to grad and returns L(θ). Terms in
+// g″ are left out: at the true parameters their mean is 0, and where g is
+// piecewise linear they are 0.
+func (l *surface[P]) Hessian(ctx context.Context, h *mat.SymDense, grad, theta []float64) (float64, error) {
+	return l.hessian(ctx, h, grad, theta, ofGradient|ofInformation)
+}
+
+// Exact is a likelihood whose Hessian has the terms in g″ too, as the observed information
+// has ([Likelihood.Information]): where the data say little of a parameter, Newton's method
+// without them nears its maximum slowly, or not at all.
+type Exact[P interface{ Clone() P }] struct{ *surface[P] }
+
+// Exact returns l with its exact Hessian, for a g with these kinks.
+func (l *surface[P]) Exact(kinks []float64) Exact[P] {
+	l.kinks = kinks
+	return Exact[P]{l}
+}
+
+// Hessian writes ∇²L(θ) to h and ∇L(θ) to grad and returns L(θ).
+func (l Exact[P]) Hessian(ctx context.Context, h *mat.SymDense, grad, theta []float64) (float64, error) {
+	return l.hessian(ctx, h, grad, theta, ofGradient|ofInformation|withBend)
+}
+
+func (l *surface[P]) hessian(ctx context.Context, h *mat.SymDense, grad, theta []float64,
+	want quantity) (float64, error) {
+	s, err := l.at(ctx, theta, want)
+	if err != nil {
+		return math.NaN(), err
+	}
+	l.gradient(grad, s, theta)
+	s.information.write(h, 1/l.n)
+	l.missing(h, 1/l.n)
+	l.boundHessian(h)
+	l.penaliseHessian(h, 1/l.n, 0)
+	l.normsHessian(h, theta, 1/l.n)
+	l.holdHessian(h, grad, theta)
+	l.tie(grad)
+	l.tieHessian(h)
+	return l.objective(s.loglik, theta), nil
+}
+
+// expectation returns the sums behind an EM step from θ, and sees to l.held, but where the gate is stepped otherwise.
+func (l *surface[P]) expectation(ctx context.Context, theta []float64, otherwise bool) (*sums, error) {
+	const experts = ofGradient | ofExperts
+	gate := l.gating(theta)
+	if len(gate) == 0 || otherwise || l.reuse && l.held.near(gate, l.n) {
+		return l.at(ctx, theta, experts)
+	}
+	s, err := l.at(ctx, theta, experts|ofGates)
+	if err == nil {
+		l.held.take(gate, func(h *mat.SymDense) {
+			s.gates.hessian(h)
+			l.penaliseHessian(h, 1, l.atGate)
+		})
+	}
+	return s, err
+}
