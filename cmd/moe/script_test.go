@@ -30,7 +30,7 @@ import (
 // own commands they have:
 //
 //	exits CODE PROGRAM ARGS…     runs it and compares the exit code; 0|1 is either;
-//	                             moe with code 64 or 65 runs in the script's [server]
+//	                             moe runs in the script's [server]
 //	runs ARGS…                   runs moe with the arguments in the script's [server];
 //	                             the exit code is 0, or is not where ! stands before it
 //	refuses CODE REGEXP ARGS…    runs moe with the arguments: the exit code is
@@ -102,7 +102,7 @@ func cmdDamage(ts *testscript.TestScript, neg bool, args []string) {
 func cmdExits(ts *testscript.TestScript, neg bool, args []string) {
 	need(ts, neg, len(args) >= 2, "exits CODE PROGRAM ARGS…")
 	var got int
-	if args[1] == "moe" && (args[0] == "64" || args[0] == "65") {
+	if args[1] == "moe" {
 		got, _, _ = served(ts, args[2:])
 	} else {
 		got = exitCodeOf(ts, args[1:])
