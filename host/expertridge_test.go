@@ -17,7 +17,6 @@ import (
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/predict"
 	"github.com/gatedlearning/moe/host/sample"
-	"github.com/gatedlearning/moe/internal/testslow"
 	"github.com/gatedlearning/moe/plugins/identity"
 )
 
@@ -147,7 +146,6 @@ func TestExpertRidge(t *testing.T) {
 // TestExpertRidgeOfNewRows: where few of many features tell, a ridge that the rows choose makes new rows more likely than the
 // maximum in at least 9 of 10 tables. If it did so in .98 of them, 9 would be missed in 1.6 % of runs; the seeds are fixed.
 func TestExpertRidgeOfNewRows(t *testing.T) {
-	testslow.Mark(t)
 	act, better := activation(identity.Family, nil), 0
 	for seed := range uint64(10) {
 		m, err := Fit(t.Context(), act, fewOfMany(100+seed, 50, 20, 1),

@@ -23,7 +23,6 @@ import (
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/predict"
 	"github.com/gatedlearning/moe/host/sample"
-	"github.com/gatedlearning/moe/internal/testslow"
 	"github.com/gatedlearning/moe/plugins/exp"
 )
 
@@ -457,7 +456,6 @@ func TestZeroExpertVerdicts(t *testing.T) {
 //
 // so many data sets of each design are fitted, in 98 of 100 of which the search is to end there, with a coverage of .93 to .97 over all; without it one.
 func TestZeroExpertRecovery(t *testing.T) {
-	testslow.Mark(t)
 	g, sets := activation(exp.Family, nil), uint64(max(1, *studySets))
 	covered, coefficients := 0, 0
 	for _, d := range []struct {
