@@ -14,6 +14,7 @@ import (
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/host/search/climb"
+	"github.com/gatedlearning/moe/internal/testslow"
 	"github.com/gatedlearning/moe/plugins/identity"
 	"github.com/gatedlearning/moe/plugins/leakyrelu"
 	"github.com/gatedlearning/moe/plugins/relu"
@@ -270,6 +271,7 @@ func climbFrom(t testing.TB, p *problem.Problem, q *model.Params) (*model.Params
 // 20,000 rows, at the maximum that the truth leads to. Of 16 right models two
 // are called suspect with probability 1e-4 at a level of 0.001.
 func TestRareExperts(t *testing.T) {
+	testslow.Mark(t)
 	suspect, fits := 0, 0
 	for _, g := range groupDesigns {
 		if g.group != "rare" {

@@ -252,7 +252,7 @@ func TestDensities(t *testing.T) {
 func TestDensityRange(t *testing.T) {
 	c := densityCases["poisson"]
 	src, _ := c.draw(t, 2, 4, 800)
-	m, err := FitRange(t.Context(), c.act, src, 1, 2, Config{Family: c.family, Method: Auto{Starts: 8}})
+	m, err := FitRange(t.Context(), c.act, src, 1, 2, Config{Family: c.family, Method: Auto{Starts: 2}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -265,6 +265,7 @@ func TestDensityRange(t *testing.T) {
 // TestDensityOfTooFewExperts: one Poisson expert fitted to the counts of two, some 40 of log-likelihood below them, is suspect, with more
 // experts first among what that suggests.
 func TestDensityOfTooFewExperts(t *testing.T) {
+	testslow.Mark(t)
 	c := densityCases["poisson"]
 	src, _ := c.draw(t, 2, 4, 5000)
 	var models []*fitted.Model
@@ -524,7 +525,7 @@ func TestOwnParameters(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		m, err := Fit(t.Context(), c.act, src, Config{K: 2, Family: c.family, Noise: c.noise, Method: Auto{Starts: 8}})
+		m, err := Fit(t.Context(), c.act, src, Config{K: 2, Family: c.family, Noise: c.noise, Method: Auto{Starts: 2}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -632,7 +633,7 @@ func TestOwnAtEnd(t *testing.T) {
 func TestGivenDof(t *testing.T) {
 	c := densityCases["student-t"]
 	src, _ := c.draw(t, 2, 3, 600)
-	cfg := Config{K: 2, Family: c.family, Method: Auto{Starts: 8}}
+	cfg := Config{K: 2, Family: c.family, Method: Auto{Starts: 2}}
 	free, err := Fit(t.Context(), c.act, src, cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -677,6 +678,7 @@ func mustLoad(t *testing.T, src dataset.Source) *model.Data {
 //
 // of so many samples; without the flag of 40.
 func TestOwnCoverage(t *testing.T) {
+	testslow.Mark(t)
 	c := densityCases["student-t"]
 	sets := uint64(max(*studySets, 40))
 	inside, all := map[string]float64{}, map[string]float64{}

@@ -290,6 +290,7 @@ func TestDivergence(t *testing.T) {
 // median E_reg of 0.13 where they moved least, 0.57 at the last record, 0.42 at the
 // first. Seeds are fixed.
 func TestDivergedModelIsFromBefore(t *testing.T) {
+	testslow.Mark(t)
 	var errs []float64
 	for seed := range uint64(12) {
 		m := fitted4(t, paperCell(identity.Family, 10_000), seed+1, Config{Method: L4{Mu: 1}, Transform: Polynomial, Seed: seed})
@@ -489,6 +490,7 @@ func TestDescentsRefuse(t *testing.T) {
 // rows each is within E_reg 0.005 of the truth, which makes angles of 0.1 add up to
 // an E_reg of 0.02 at most.
 func TestL4InBothSpaces(t *testing.T) {
+	testslow.Mark(t)
 	c := paperCell(identity.Family, 100_000)
 	a, b := fitted4(t, c, 4, Config{Method: L4{}}), fitted4(t, c, 4, Config{Method: Moments{}})
 	if e, _ := metric.Ereg(a.Params(), b.Params()); e > 0.02 {

@@ -11,6 +11,7 @@ import (
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/internal/testslow"
 	"github.com/gatedlearning/moe/plugins/identity"
 )
 
@@ -106,6 +107,7 @@ func TestExpertLasso(t *testing.T) {
 // the maximum in at least 9 of 10 tables, and keeps the two in all. If it did so in .98 of them, 9 would be missed in 1.6 % of
 // runs; the seeds are fixed.
 func TestExpertLassoOfNewRows(t *testing.T) {
+	testslow.Mark(t)
 	act, better := activation(identity.Family, nil), 0
 	for seed := range uint64(10) {
 		m, err := Fit(t.Context(), act, fewOfMany(100+seed, 50, 20, 1),

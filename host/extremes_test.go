@@ -56,7 +56,7 @@ func TestNoiselessData(t *testing.T) {
 					t.Fatal(err)
 				}
 				x, y := matrices(t, plugin.Activation, k, 6, 2000, 0)
-				m, err := host.Fit(t.Context(), plugin.Activation, dataset.Matrix(x, y), host.Config{K: k})
+				m, err := host.Fit(t.Context(), plugin.Activation, dataset.Matrix(x, y), host.Config{K: k, Method: host.Auto{Starts: 4}})
 				if err != nil {
 					t.Fatal(err)
 				}

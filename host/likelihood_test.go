@@ -25,7 +25,7 @@ func TestOneRowHidesTheOthers(t *testing.T) {
 	for _, sigma := range []float64{0.3, 0} {
 		x, y := matrices(t, plugin.Activation, 2, 6, 400, sigma)
 		fit := func() (optimum, reason string) {
-			m, err := host.Fit(t.Context(), plugin.Activation, dataset.Matrix(x, y), host.Config{K: 2, Intercepts: host.BothIntercepts})
+			m, err := host.Fit(t.Context(), plugin.Activation, dataset.Matrix(x, y), host.Config{K: 2, Intercepts: host.BothIntercepts, Method: host.Auto{Starts: 8}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -108,7 +108,7 @@ func TestModelsOfRunawayGates(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := host.Fit(t.Context(), plugin.Activation, src, host.Config{K: 4, Intercepts: host.BothIntercepts, Gate: host.Constant{}})
+	m, err := host.Fit(t.Context(), plugin.Activation, src, host.Config{K: 4, Intercepts: host.BothIntercepts, Gate: host.Constant{}, Method: host.Auto{Starts: 2}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/gatedlearning/moe/host/search"
 	"github.com/gatedlearning/moe/host/search/climb"
 	"github.com/gatedlearning/moe/internal/designtest"
+	"github.com/gatedlearning/moe/internal/testslow"
 	"github.com/gatedlearning/moe/plugins/identity"
 	"github.com/gatedlearning/moe/plugins/relu"
 	"github.com/gatedlearning/moe/sdk"
@@ -197,6 +198,7 @@ func (c leaningPair) course(t testing.TB, n, corrections int, seed uint64) (out 
 // TestStepsToTheMaximum: four steps of EM on the joint likelihood and one of Newton's method take the second round to the
 // error of the maximum next to the truth, to 1.05 times: the median of five data sets. One of Newton's method does not.
 func TestStepsToTheMaximum(t *testing.T) {
+	testslow.Mark(t)
 	for _, f := range []sdk.Family{identity.Family, relu.Family} {
 		c := leaningPair{f, 2, .5}
 		var one, five []float64

@@ -259,7 +259,7 @@ func TestEditedCheckpoints(t *testing.T) {
 	act := activation(t, identity.Family)
 	x, y := drawn(t, identity.Family, 400, 8, 4, 5)
 	var text string
-	_, err := host.Fit(context.Background(), act, dataset.Matrix(x, y), host.Config{K: 3, Checkpoint: func(save func() (*host.Checkpoint, error)) {
+	_, err := host.Fit(context.Background(), act, dataset.Matrix(x, y), host.Config{K: 3, Method: host.Auto{Starts: 4}, Checkpoint: func(save func() (*host.Checkpoint, error)) {
 		c, err := save()
 		if err != nil {
 			t.Fatal(err)

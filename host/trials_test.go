@@ -105,7 +105,7 @@ func TestTrialsAreRows(t *testing.T) {
 	schema := dataset.Names(3, true)
 	schema.Roles[model.Trials] = "n"
 	g := activation(sigmoid.Family, nil)
-	cfg := Config{K: 2, Family: "binomial", Method: Auto{Starts: 4}}
+	cfg := Config{K: 2, Family: "binomial", Method: Auto{Starts: 2}}
 	m, err := Fit(t.Context(), g, dataset.InMemory(schema, data), cfg)
 	if err != nil {
 		t.Fatal(err)

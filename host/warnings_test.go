@@ -112,7 +112,7 @@ func TestWarningAtTheEdgeOfARange(t *testing.T) {
 		{1, 3, ""},
 		{2, 2, ""},
 	} {
-		m, err := FitRange(t.Context(), g.act, src, c.from, c.to, Config{Seed: 1})
+		m, err := FitRange(t.Context(), g.act, src, c.from, c.to, Config{Seed: 1, Method: Auto{Starts: 2}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -140,7 +140,7 @@ func TestWarningOfTwoValues(t *testing.T) {
 		if third {
 			y[0] = 0.4
 		}
-		m, err := Fit(t.Context(), ident, dataset.Matrix(x, y), Config{K: 2, Seed: 1, Intercepts: BothIntercepts})
+		m, err := Fit(t.Context(), ident, dataset.Matrix(x, y), Config{K: 2, Seed: 1, Intercepts: BothIntercepts, Method: Auto{Starts: 2}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -120,7 +120,7 @@ func TestWeightsOfAnySize(t *testing.T) {
 		for i := range w {
 			w[i] = scale * float64(1+i%3)
 		}
-		m, err := host.Fit(context.Background(), activation(t, identity.Family), dataset.WeightedMatrix(x, y, w), host.Config{K: 2, Seed: 1})
+		m, err := host.Fit(context.Background(), activation(t, identity.Family), dataset.WeightedMatrix(x, y, w), host.Config{K: 2, Seed: 1, Method: host.Auto{Starts: 2}})
 		if err != nil {
 			t.Fatal(err)
 		}

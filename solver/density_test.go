@@ -9,6 +9,7 @@ import (
 
 	"gonum.org/v1/gonum/stat/distuv"
 
+	"github.com/gatedlearning/moe/internal/testslow"
 	"github.com/gatedlearning/moe/sdk"
 	"github.com/gatedlearning/moe/sdk/gauss"
 	"github.com/gatedlearning/moe/solver"
@@ -127,7 +128,9 @@ var familyCells = []struct {
 
 // TestFamilyVariances: the variances of the contraction for k = 3, to the digits printed. Two of them were printed with
 // one digit less, 173 and 1.18, rounded from four.
+// TestFamiliesByOtherQuadrature has more digits of them.
 func TestFamilyVariances(t *testing.T) {
+	testslow.Mark(t)
 	for _, c := range familyCells {
 		o := optimalOf(t, c.act, c.f, 3)
 		for i, want := range strings.Fields(c.least) {

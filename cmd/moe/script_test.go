@@ -29,7 +29,10 @@ import (
 // The scripts in testdata run the command as its users do. Beside testscript's
 // own commands they have:
 //
-//	exits CODE PROGRAM ARGS…     runs it and compares the exit code; 0|1 is either
+//	exits CODE PROGRAM ARGS…     runs it and compares the exit code; 0|1 is either;
+//	                             moe runs in the script's [server]
+//	runs ARGS…                   runs moe with the arguments in the script's [server];
+//	                             the exit code is 0, or is not where ! stands before it
 //	refuses CODE REGEXP ARGS…    runs moe with the arguments: the exit code is
 //	                             CODE, stderr is one line that matches REGEXP,
 //	                             stdout is empty and no file is new or changed;
@@ -54,6 +57,7 @@ func TestScripts(t *testing.T) {
 		Condition: ifSlow,
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 			"exits":      cmdExits,
+			"runs":       cmdRuns,
 			"refuses":    cmdRefuses,
 			"json":       cmdJSON,
 			"schema":     cmdSchema,
@@ -97,8 +101,21 @@ func cmdDamage(ts *testscript.TestScript, neg bool, args []string) {
 
 func cmdExits(ts *testscript.TestScript, neg bool, args []string) {
 	need(ts, neg, len(args) >= 2, "exits CODE PROGRAM ARGS…")
-	if got := exitCodeOf(ts, args[1:]); !slices.Contains(strings.Split(args[0], "|"), strconv.Itoa(got)) {
+	var got int
+	if args[1] == "moe" {
+		got, _, _ = served(ts, args[2:])
+	} else {
+		got = exitCodeOf(ts, args[1:])
+	}
+	if !slices.Contains(strings.Split(args[0], "|"), strconv.Itoa(got)) {
 		ts.Fatalf("exit code %d, want %s", got, args[0])
+	}
+}
+
+func cmdRuns(ts *testscript.TestScript, neg bool, args []string) {
+	need(ts, false, len(args) >= 1, "[!] runs ARGS…")
+	if code, _, _ := served(ts, args); (code != 0) != neg {
+		ts.Fatalf("exit code %d", code)
 	}
 }
 
@@ -114,7 +131,7 @@ func exitCodeOf(ts *testscript.TestScript, command []string) int {
 func cmdRefuses(ts *testscript.TestScript, neg bool, args []string) {
 	need(ts, neg, len(args) >= 2, "refuses CODE REGEXP ARGS…")
 	before := snapshot(ts)
-	code, stdout, stderr := refusedBy(ts, args[2:])
+	code, stdout, stderr := served(ts, args[2:])
 	switch {
 	case strconv.Itoa(code) != args[0]:
 		ts.Fatalf("exit code %d, want %s; stderr: %s", code, args[0], stderr)
@@ -130,8 +147,8 @@ func cmdRefuses(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// refusedBy runs moe with the arguments, in the script's server where it has one for them.
-func refusedBy(ts *testscript.TestScript, args []string) (code int, stdout, stderr string) {
+// served runs moe with the arguments, in the script's server where it has one for them.
+func served(ts *testscript.TestScript, args []string) (code int, stdout, stderr string) {
 	if s, _ := ts.Value(serverKey{}).(*server); s.serves(ts, args) {
 		code, stdout, stderr, err := s.run(args)
 		ts.Check(err)

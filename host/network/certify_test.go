@@ -16,6 +16,7 @@ import (
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/sample"
+	"github.com/gatedlearning/moe/internal/testslow"
 	"github.com/gatedlearning/moe/sdk"
 	"github.com/gatedlearning/moe/sdk/gauss"
 )
@@ -141,7 +142,9 @@ func certify(t *testing.T, data *model.Data, act sdk.Func, n *model.Network, kno
 // TestCertificateLevel: of right networks, whatever the shape of the noise, its variance on each row and the
 // weights, the certificate doubts one in a hundred: p < 0.01 in at most 8 of 300, which a test of that level
 // exceeds once in 277, and of more (-right-networks) in no more than three standard errors above.
+// In TestFit right networks pass too.
 func TestCertificateLevel(t *testing.T) {
+	testslow.Mark(t)
 	below, sum, tenth := make([]int, len(rightDesigns)), 0, 0
 	for i := range *rightNetworks {
 		c := rightDesigns[i%len(rightDesigns)]

@@ -14,7 +14,7 @@ func Wanted() bool {
 	return os.Getenv("MOE_TESTS") == "all" || run != nil && run.Value.String() != ""
 }
 
-// Mark skips the test where slow ones are not to run. What it marks takes two seconds or more, alone on two cores.
+// Mark skips the test where slow ones are not to run. What it marks takes a second or more, alone on two cores.
 func Mark(t testing.TB) {
 	t.Helper()
 	if !Wanted() {

@@ -19,6 +19,7 @@ import (
 	"github.com/gatedlearning/moe/host/shard"
 	"github.com/gatedlearning/moe/host/shard/newton"
 	"github.com/gatedlearning/moe/host/shard/shardtest"
+	"github.com/gatedlearning/moe/internal/testslow"
 	"github.com/gatedlearning/moe/plugins/exp"
 	"github.com/gatedlearning/moe/plugins/identity"
 	"github.com/gatedlearning/moe/plugins/relu"
@@ -236,7 +237,10 @@ func TestSideBySide(t *testing.T) {
 // Twenty designs:
 //
 //	MOE_STUDY=20 go test ./host/shard/newton -run TestFromTheSubsample -v
+//
+// TestNewton and TestSumsOfCounts begin at fits of subsamples too.
 func TestFromTheSubsample(t *testing.T) {
+	testslow.Mark(t)
 	tables, err := strconv.Atoi(os.Getenv("MOE_STUDY"))
 	if err != nil {
 		tables = 2

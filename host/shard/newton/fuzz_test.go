@@ -42,7 +42,7 @@ func groupedPart(f *testing.F) *newton.Sums {
 		f.Fatal(err)
 	}
 	src := drawGroups(60, "", 3).table(300)
-	m, err := host.Fit(f.Context(), act, src, host.Config{K: 2, Gate: host.Softmax{Features: []string{"level"}}, Method: host.Auto{Starts: 2}})
+	m, err := host.Fit(f.Context(), act, src, host.Config{K: 2, Gate: host.Softmax{Features: []string{"level"}}, Method: host.EM{Starts: 1}})
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -123,7 +123,7 @@ func TestNewtonOfGroups(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			act, ctx := shardtest.Activation(t, c.family), t.Context()
-			c.cfg.Method, c.cfg.Gate = host.Auto{Starts: 8}, gate
+			c.cfg.Method, c.cfg.Gate = host.Auto{Starts: 2}, gate
 			rows := drawGroups(500, c.cfg.Family, 5)
 			rows.weightedBy = c.weighted
 			src := rows.table(len(rows.y))

@@ -20,6 +20,7 @@ import (
 	"github.com/gatedlearning/moe/host/shard"
 	"github.com/gatedlearning/moe/host/shard/newton"
 	"github.com/gatedlearning/moe/host/shard/shardtest"
+	"github.com/gatedlearning/moe/internal/testslow"
 	"github.com/gatedlearning/moe/plugins/exp"
 	"github.com/gatedlearning/moe/plugins/identity"
 	"github.com/gatedlearning/moe/plugins/relu"
@@ -110,7 +111,7 @@ func TestNewton(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			act, ctx := shardtest.Activation(t, c.family), t.Context()
-			c.cfg.Method = host.Auto{Starts: 8}
+			c.cfg.Method = host.Auto{Starts: 2} // that passes end where it does is the test, not where that is
 			x, y := gated(t, act, c.n, d, 0.1, 3)
 			src := c.table(x, y)
 			want, err := host.Fit(ctx, act, src, c.cfg)
@@ -123,6 +124,9 @@ func TestNewton(t *testing.T) {
 			}
 			var first *fitted.Model
 			for _, parts := range []int{1, 3, 30} {
+				if parts == 3 && !testslow.Wanted() {
+					continue
+				}
 				m := start
 				var s *newton.Step
 				for pass1 := 1; pass1 <= newton.MostPasses; pass1++ {
