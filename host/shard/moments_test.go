@@ -204,12 +204,12 @@ func TestWideDesign(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := host.FitSums(t.Context(), act, rounds(t, src, 2, act, 1<<16, host.Optimal), "all", cfg)
+	got, err := host.FitSums(t.Context(), act, rounds(t, src, 3, act, 1<<16, host.Optimal), "all", cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if !reflect.DeepEqual(got.Fit.MomentsEstimate, want.Fit.MomentsEstimate) {
-		t.Errorf("in 2 parts the estimate is %v, want %v", got.Fit.MomentsEstimate, want.Fit.MomentsEstimate)
+		t.Errorf("in 3 parts the estimate is %v, want %v", got.Fit.MomentsEstimate, want.Fit.MomentsEstimate)
 	}
 }
 
