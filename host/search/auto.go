@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/gatedlearning/moe/host/infer"
+	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/moment"
 	"github.com/gatedlearning/moe/host/optim"
@@ -112,9 +113,13 @@ func auto(ctx context.Context, p *problem.Problem, e *moment.Evidence, s Setting
 	if err := out.takeCare(ctx, p, e, t, 0); err != nil {
 		return nil, err
 	}
+	kept, err := out.keep(ctx, t, s.Own)
+	if err != nil {
+		return nil, err
+	}
 	if gained, err := out.visit(ctx, t, s.From); err != nil {
 		return nil, err
-	} else if gained {
+	} else if kept || gained {
 		if err := out.takeCare(ctx, p, e, t, 1); err != nil {
 			return nil, err
 		}
@@ -173,6 +178,27 @@ func unmet(p *problem.Problem, all []*Candidate, c *infer.Certificate, s *Survey
 		return 0
 	}
 	return infer.StartsWanted
+}
+
+// keep climbs from the user's start as it is, on all rows and without a ridge, and takes what that leads to if it is
+// better: behind the ridge of the screening an optimum with a steep gate may be lost.
+func (f *Found) keep(ctx context.Context, t *Task, own *model.Params) (kept bool, err error) {
+	if own == nil {
+		return false, nil
+	}
+	p := t.Problem
+	free, q := p.Shape.Estimated(), p.Shape.Adopt(p.Units.Into(own.Clone()))
+	if !free.Sigma {
+		q = p.Shape.WithNoise(q, p.Shape.Sigma)
+	}
+	l := loss.NewLikelihood(p.Rows, p.G, q, free, p.Threads)
+	c, err := t.ClimbFrom(ctx, l, free, KindOwn, q)
+	if c == nil || err != nil || c.Run.Status != optim.Converged || !c.Beats(f.Best, p.N()) {
+		return false, err
+	}
+	f.turnTo(c, "the start that was given", p)
+	t.Others = append(t.Others, c)
+	return true, f.certify(ctx, p)
 }
 
 // visit begins from neighbours too, and judges what it finds there, if that is better.

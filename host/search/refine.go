@@ -115,7 +115,9 @@ func (t *Task) Rise(ctx context.Context, all []*Candidate, most int) ([]*Candida
 	part, _ := t.Part.Dims()
 	risen := slices.DeleteFunc(Distinct(all, most, SameOptimum(part)),
 		func(c *Candidate) bool { return c.Failed() || c.Run.Value > all[0].Run.Value+ContenderGap })
-	return risen, Each(ctx, t.Problem, risen, func(ctx context.Context, c *Candidate) error { return t.carry(ctx, c) })
+	free := t.Problem.Shape.Free()
+	return risen, Each(ctx, t.Problem, risen,
+		func(ctx context.Context, c *Candidate) error { return t.carry(ctx, c, free) })
 }
 
 // overlooked looks at the candidates that were not refined where they stand, on all

@@ -113,9 +113,10 @@ func (c *Candidate) followed(other *Candidate) {
 	c.Groups, c.Ridge, c.Degenerate = other.Groups, other.Ridge, other.Degenerate
 }
 
-// ClimbFrom is the candidate of a kind that begins at q, taken to a maximum on all rows, whose likelihood is l, without
-// a ridge from the first step on; nil where it fails.
-func (t *Task) ClimbFrom(ctx context.Context, l *loss.Likelihood, kind string, q *model.Params) (*Candidate, error) {
+// ClimbFrom is the candidate of a kind that begins at q, taken to a maximum on all rows, whose likelihood is l, of what
+// is free, without a ridge from the first step on; nil where it fails.
+func (t *Task) ClimbFrom(ctx context.Context, l *loss.Likelihood, free loss.Free, kind string,
+	q *model.Params) (*Candidate, error) {
 	c := &Candidate{Kind: kind, Rows: t.Problem.N()}
 	l.PenaliseGate(0) // which forgets the curvature
 	var err error
@@ -123,15 +124,15 @@ func (t *Task) ClimbFrom(ctx context.Context, l *loss.Likelihood, kind string, q
 		return nil, err
 	}
 	c.Params = l.Params(c.Run.X)
-	return c, t.carry(ctx, c)
+	return c, t.carry(ctx, c, free)
 }
 
-// carry takes a candidate to a maximum on all rows.
-func (t *Task) carry(ctx context.Context, c *Candidate) error {
+// carry takes a candidate to a maximum on all rows, of what is free.
+func (t *Task) carry(ctx context.Context, c *Candidate, free loss.Free) error {
 	if climb.Hardenable(t.Problem.Size()) {
-		return t.Anneal(ctx, c, t.Problem.Shape.Free())
+		return t.Anneal(ctx, c, free)
 	}
-	return t.Release(ctx, c, t.Problem.Shape.Free())
+	return t.Release(ctx, c, free)
 }
 
 // hardWork bounds what it may cost to harden a gate by EM: steps times rows times parameters.

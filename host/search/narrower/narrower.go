@@ -39,7 +39,7 @@ func Begin(ctx context.Context, t *search.Task, e *moment.Evidence, whole bool) 
 	p := t.Problem
 	l := loss.NewLikelihood(p.Rows, p.G, p.Shape.Blank(1), p.Shape.Free(), p.Threads)
 	for _, q := range all {
-		c, err := t.ClimbFrom(ctx, l, search.KindNarrower, q)
+		c, err := t.ClimbFrom(ctx, l, p.Shape.Free(), search.KindNarrower, q)
 		if err != nil {
 			return err
 		}

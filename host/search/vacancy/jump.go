@@ -71,7 +71,7 @@ func leap(ctx context.Context, t *search.Task, rows *partition.Table, best *sear
 			return gained, err
 		}
 		l := loss.NewLikelihood(p.Rows, p.G, q, p.Shape.Free(), p.Threads)
-		c, err := t.ClimbFrom(ctx, l, search.KindSpare, q)
+		c, err := t.ClimbFrom(ctx, l, p.Shape.Free(), search.KindSpare, q)
 		if c == nil || err != nil || c.Failed() || c.Run.Status != optim.Converged || !c.Beats(best, p.N()) {
 			return gained, err
 		}
