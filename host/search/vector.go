@@ -12,6 +12,7 @@ import (
 	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/moment"
+	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/host/search/climb"
 	"github.com/gatedlearning/moe/host/search/partition"
@@ -114,7 +115,40 @@ func Vector(ctx context.Context, t *VectorTask) (*VectorFound, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := t.keep(ctx, out); err != nil {
+		return nil, err
+	}
 	return out, t.measure(ctx, append([]*Candidate{out.Best}, out.All...))
+}
+
+// keep climbs from the user's start as it is, but for correlations of the noise, as [Found.keep] does.
+func (t *VectorTask) keep(ctx context.Context, f *VectorFound) error {
+	if t.Own == nil {
+		return nil
+	}
+	coordinates := make([]*model.Params, len(t.Problems))
+	for c, p := range t.Problems {
+		coordinates[c] = p.Shape.Adopt(p.Units.Into(t.Own.Coordinate(c)))
+	}
+	n := t.one().N()
+	c := &Candidate{Kind: KindOwn, Vector: t.join(coordinates), Run: new(optim.Result), Rows: n}
+	l := t.likelihood(t.Rows, c.Vector, t.one().Threads)
+	if err := c.climbWith(ctx, ofSeveral{l}, 0, n); err != nil {
+		return err
+	}
+	if c.Run.Status != optim.Converged || !c.Beats(f.Best, n) {
+		return nil
+	}
+	if c.Run.Value < f.Best.Run.Value-SameOptimum(n) {
+		for _, o := range f.All {
+			o.Agrees = false
+		}
+	}
+	c.Agrees = true
+	f.Best, f.All = c, append(f.All, c)
+	var err error
+	f.Certificate, f.Note, err = t.certify(ctx, c, f.All)
+	return err
 }
 
 // task is the search as that for one target, the first, with all in the rows.
