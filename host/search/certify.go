@@ -305,5 +305,5 @@ func ByProportion(ctx context.Context, p *problem.Problem, rows model.Rows,
 	if err != nil {
 		return nil, nil, err
 	}
-	return proportions, order(q.Hierarchy(), p.Shape.Kinds, proportions), nil
+	return proportions, q.Hierarchy().Order(p.Shape.Kinds, proportions), nil
 }

@@ -1,16 +1,12 @@
-package search
+package model
 
-import (
-	"slices"
+import "slices"
 
-	"github.com/gatedlearning/moe/host/model"
-)
-
-// order returns the permutation that puts the branches of every gate in the order of
+// Order returns the permutation that puts the branches of every gate in the order of
 // their proportions, the largest first, as far as they may stand for each other: expert i
 // becomes expert order[i]. Branches of another shape or of other activations (kinds, nil
 // where all are the same) stay in their places.
-func order(h model.Hierarchy, kinds []int, proportions []float64) []int {
+func (h Hierarchy) Order(kinds []int, proportions []float64) []int {
 	leaves, _ := ordered(h, 0, kinds, proportions)
 	out := make([]int, len(leaves))
 	for rank, i := range leaves {
@@ -21,12 +17,12 @@ func order(h model.Hierarchy, kinds []int, proportions []float64) []int {
 
 // ordered returns the leaves of h, which begin at from, in their new order, and the sum of
 // their proportions.
-func ordered(h model.Hierarchy, from int, kinds []int, proportions []float64) (leaves []int, mass float64) {
+func ordered(h Hierarchy, from int, kinds []int, proportions []float64) (leaves []int, mass float64) {
 	if len(h.Branches) == 0 {
 		return []int{from}, proportions[from]
 	}
 	type branch struct {
-		h      model.Hierarchy
+		h      Hierarchy
 		leaves []int
 		mass   float64
 		placed bool

@@ -1,10 +1,8 @@
-package search
+package model
 
 import (
 	"slices"
 	"testing"
-
-	"github.com/gatedlearning/moe/host/model"
 )
 
 // TestOrder: branches come in the order of their proportions, as far as they may stand for
@@ -25,7 +23,7 @@ func TestOrder(t *testing.T) {
 		{"2x(1,2)", nil, []float64{0.1, 0.2, 0.7}, []int{0, 2, 1}},
 		{"3x(2,1,2)", nil, []float64{0.1, 0.2, 0.1, 0.4, 0.2}, []int{3, 4, 2, 1, 0}},
 	} {
-		h, err := model.ParseHierarchy(c.shape)
+		h, err := ParseHierarchy(c.shape)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -33,7 +31,7 @@ func TestOrder(t *testing.T) {
 		for place, i := range c.want {
 			want[i] = place
 		}
-		if got := order(h, c.kinds, c.proportions); !slices.Equal(got, want) {
+		if got := h.Order(c.kinds, c.proportions); !slices.Equal(got, want) {
 			t.Errorf("%s %v %v: %v, want %v", c.shape, c.kinds, c.proportions, got, want)
 		}
 	}
