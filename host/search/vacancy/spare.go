@@ -241,27 +241,17 @@ func placeSpares(ctx context.Context, t *search.Task, best *search.Candidate, m 
 			which = []int{m.Least}
 		}
 		gained := false
-		var placed []*sparing // with others that have adapted, to different mixtures
-		for turn, i := range which {
-			number := (before*spareSweeps+sweep)*p.Shape.K + turn
+		for at, i := range which {
+			number := (before*spareSweeps+sweep)*p.Shape.K + at
 			others := leaveOut(best.Params, i)
-			adapted, value, err := adapt(ctx, p, rows, others)
+			adapted, err := adapt(ctx, p, rows, others)
 			if err != nil {
 				return nil, err
 			}
-			// Without either of two that share the rows of one the others come to the same mixture.
-			at := slices.IndexFunc(placed, func(o *sparing) bool {
-				return math.Abs(o.value-value)*float64(p.N()) < joinGain
-			})
-			if at < 0 {
-				s := newSparing(t, rows, best, number)
-				s.value = value
-				if gained, err = s.place(ctx, adapted); err != nil {
-					return nil, err
-				}
-				at, placed = len(placed), append(placed, s)
+			s := newSparing(t, rows, best, number)
+			if gained, err = s.place(ctx, adapted); err != nil {
+				return nil, err
 			}
-			s := placed[at]
 			if !gained && s.survey.Conclusive(leastJoiners) {
 				held := newSparing(t, rows, best, number+heldNumbers)
 				if gained, err = held.place(ctx, others); err != nil {
@@ -271,7 +261,7 @@ func placeSpares(ctx context.Context, t *search.Task, best *search.Candidate, m 
 			if gained {
 				break // experts have other numbers now
 			}
-			if turn == 0 || s.survey.Unseen() > seen.Unseen() {
+			if at == 0 || s.survey.Unseen() > seen.Unseen() {
 				*seen = search.Spare{Experts: seen.Experts, Starts: s.survey.Starts, Optima: s.survey.Optima,
 					Met: s.survey.Met, Singles: s.survey.Singles}
 			}
@@ -296,7 +286,6 @@ type sparing struct {
 	groups  []group             // of joiners that gain the same, and are taken for the same maximum
 	of      map[*joiner]*search.Candidate
 	survey  search.Survey
-	value   float64 // where the others have adapted: their mean negative log-likelihood
 }
 
 // group is joiners with this gain, and what became of the first of them.
@@ -309,17 +298,16 @@ func newSparing(t *search.Task, rows *partition.Table, best *search.Candidate, n
 	return &sparing{task: t, rows: rows, best: best, number: number, of: map[*joiner]*search.Candidate{}}
 }
 
-// adapt returns the others where they have adapted to the absence of the expert that was left out, and the mean
-// negative log-likelihood there.
+// adapt returns the others where they have adapted to the absence of the expert that was left out.
 func adapt(ctx context.Context, p *problem.Problem, rows *partition.Table,
-	others *model.Params) (adapted *model.Params, value float64, err error) {
+	others *model.Params) (*model.Params, error) {
 	l := loss.NewLikelihood(rows.Data, p.G, others, p.With(p.Shape.K-1).Shape.Free(), p.Threads)
 	l.PenaliseGate(search.ScreenRidge)
 	run, err := climb.Climb(ctx, l, l.Theta(others), nil)
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
-	return l.Params(run.X), run.Value, nil
+	return l.Params(run.X), nil
 }
 
 // place looks for a better place of the expert that joins the others, and says whether it has found one. They have
