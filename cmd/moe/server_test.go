@@ -19,7 +19,7 @@ import (
 )
 
 // A server is a process of moe that runs command lines of a script, one after the other: those which its
-// refuses expects to fail, which do little but start, and those of its runs. Its standard output and error are
+// refuses expects to fail, which do little but start, and those of its runs and exits. Its standard output and error are
 // files, its environment and directory those of the script when it was started, and its end
 // is a failure. What is about the process gets one of its own, see [server.serves].
 type server struct {

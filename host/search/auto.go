@@ -5,7 +5,6 @@ import (
 	"math"
 
 	"github.com/gatedlearning/moe/host/infer"
-	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/moment"
 	"github.com/gatedlearning/moe/host/optim"
@@ -191,8 +190,7 @@ func (f *Found) keep(ctx context.Context, t *Task, own *model.Params) (kept bool
 	if !free.Sigma {
 		q = p.Shape.WithNoise(q, p.Shape.Sigma)
 	}
-	l := loss.NewLikelihood(p.Rows, p.G, q, free, p.Threads)
-	c, err := t.ClimbFrom(ctx, l, free, KindOwn, q)
+	c, err := t.ClimbFrom(ctx, free, KindOwn, q)
 	if c == nil || err != nil || c.Run.Status != optim.Converged || !c.Beats(f.Best, p.N()) {
 		return false, err
 	}
@@ -273,12 +271,17 @@ func (f *Found) takeCare(ctx context.Context, p *problem.Problem, e *moment.Evid
 func (f *Found) turnTo(c *Candidate, step string, p *problem.Problem) {
 	f.spare = nil
 	c.Gains = withGain(f.Best.Gains, step, (f.Best.Run.Value-c.Run.Value)*p.Weights.Total)
-	if c.Run.Value < f.Best.Run.Value-SameOptimum(p.N()) {
-		for _, o := range f.All {
+	parted(f.All, f.Best, c, p.N())
+	f.Best = c
+}
+
+// parted says that none of all agrees with c, in the place of the best so far, if that is another optimum on n rows.
+func parted(all []*Candidate, best, c *Candidate, n int) {
+	if c.Run.Value < best.Run.Value-SameOptimum(n) {
+		for _, o := range all {
 			o.Agrees = false
 		}
 	}
-	f.Best = c
 }
 
 // join adds what was found otherwise to the candidates, and says which of it is the best optimum.

@@ -113,12 +113,12 @@ func (c *Candidate) followed(other *Candidate) {
 	c.Groups, c.Ridge, c.Degenerate = other.Groups, other.Ridge, other.Degenerate
 }
 
-// ClimbFrom is the candidate of a kind that begins at q, taken to a maximum on all rows, whose likelihood is l, of what
-// is free, without a ridge from the first step on; nil where it fails.
-func (t *Task) ClimbFrom(ctx context.Context, l *loss.Likelihood, free loss.Free, kind string,
-	q *model.Params) (*Candidate, error) {
-	c := &Candidate{Kind: kind, Rows: t.Problem.N()}
-	l.PenaliseGate(0) // which forgets the curvature
+// ClimbFrom is the candidate of a kind that begins at q, taken to a maximum on all rows of what is free, without a
+// ridge from the first step on; nil where it fails.
+func (t *Task) ClimbFrom(ctx context.Context, free loss.Free, kind string, q *model.Params) (*Candidate, error) {
+	p := t.Problem
+	l := loss.NewLikelihood(p.Rows, p.G, q, free, p.Threads)
+	c := &Candidate{Kind: kind, Rows: p.N()}
 	var err error
 	if c.Run, err = climb.Approach(ctx, l, l.Theta(q), nil); err != nil || c.Failed() {
 		return nil, err

@@ -139,11 +139,7 @@ func (t *VectorTask) keep(ctx context.Context, f *VectorFound) error {
 	if c.Run.Status != optim.Converged || !c.Beats(f.Best, n) {
 		return nil
 	}
-	if c.Run.Value < f.Best.Run.Value-SameOptimum(n) {
-		for _, o := range f.All {
-			o.Agrees = false
-		}
-	}
+	parted(f.All, f.Best, c, n)
 	c.Agrees = true
 	f.Best, f.All = c, append(f.All, c)
 	var err error

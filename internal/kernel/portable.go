@@ -101,6 +101,15 @@ func log(x float64) float64 {
 	return logNormal(x, 0)
 }
 
+// expSmall is exp of x ≤ 0, 0 where that is negligible beside 1.
+func expSmall(x float64) float64 {
+	if x <= negligible {
+		return 0
+	}
+	p, shifted, _ := expReduced(x)
+	return float64(p * power(shifted))
+}
+
 // softmax is [Softmax] of column r, or with shift [SoftmaxShift].
 func softmax(dst, lse, logits []float64, n, k, r int, shift bool) {
 	top := logits[r]
@@ -115,11 +124,7 @@ func softmax(dst, lse, logits []float64, n, k, r int, shift bool) {
 		if shift {
 			logits[i*n+r] = t
 		}
-		e := 0.0
-		if !(t <= negligible) {
-			p, shifted, _ := expReduced(t)
-			e = float64(p * power(shifted))
-		}
+		e := expSmall(t)
 		dst[i*n+r] = e
 		sum += e
 	}
@@ -141,11 +146,7 @@ func softmax(dst, lse, logits []float64, n, k, r int, shift bool) {
 // logistic is [Logistic] of one value.
 func logistic(t float64) (p, log float64) {
 	top := math.Max(t, 0)
-	x, e := (t-top)+(0-top), 0.0
-	if !(x <= negligible) {
-		p, shifted, _ := expReduced(x)
-		e = float64(p * power(shifted))
-	}
+	e := expSmall((t - top) + (0 - top)) // of −|t|
 	sum := e + 1
 	if math.IsNaN(sum) {
 		return math.NaN(), math.NaN()

@@ -39,9 +39,9 @@ def fit(build, flags):
     return seconds, model["certificate"]["optimum"], model["log_likelihood"]
 
 
-def main(old, new, first=8001, last=8040):
+def main(old, new, work, first=8001, last=8040):
     old, new, ratios, passes, worse = os.path.abspath(old), os.path.abspath(new), [], [0, 0], [[], []]
-    os.chdir(tempfile.mkdtemp())
+    os.chdir(work)
     for table in range(int(first), int(last) + 1):
         sample, flags = design(table)
         if subprocess.run([new, "sample", *sample, "--quiet", "-o", "rows.csv"], capture_output=True).returncode:
@@ -63,4 +63,5 @@ def main(old, new, first=8001, last=8040):
 if __name__ == "__main__":
     if len(sys.argv) not in (3, 5):
         sys.exit(__doc__)
-    main(*sys.argv[1:])
+    with tempfile.TemporaryDirectory() as work:
+        main(*sys.argv[1:3], work, *sys.argv[3:])

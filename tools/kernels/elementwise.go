@@ -54,7 +54,7 @@ func (g *gen) elementwise() {
 			func(v, _ values) values {
 				t, top := v[0], g.max(v[0], g.zero())
 				x := g.add(g.sub(t, top), g.sub(g.zero(), top)) // −|t|, one of the two being 0
-				e := g.choose(atMost, x, g.constant("negligible"), g.zero(), g.expSmall(x))
+				e := g.expSmall(x)
 				sum := g.add(e, g.constant("one"))
 				inv := g.div(g.constant("one"), sum)
 				l := g.add(top, g.logNormal(sum, nil))

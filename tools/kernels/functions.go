@@ -62,10 +62,11 @@ func (g *gen) expReduced(x Op) (p, bits, n reg.VecVirtual) {
 // power returns 2ⁿ, n in the lowest bits.
 func (g *gen) power(bits Op) reg.VecVirtual { return g.left(g.addInt(bits, g.c("bias")), 52) }
 
-// expSmall is exp of −40 < x ≤ 0.
-func (g *gen) expSmall(x Op) reg.VecVirtual {
+// expSmall is exp of x ≤ 0, 0 where that is negligible beside 1.
+func (g *gen) expSmall(x reg.VecVirtual) reg.VecVirtual {
+	negligible, none := g.constant("negligible"), g.zero()
 	p, bits, _ := g.expReduced(x)
-	return g.mul(p, g.power(bits))
+	return g.choose(atMost, x, negligible, none, g.mul(p, g.power(bits)))
 }
 
 // exp writes the kernel of Exp.
@@ -170,7 +171,7 @@ func (g *gen) softmax(shift bool) {
 		if shift {
 			VMOVUPD(t, Mem{Base: p})
 		}
-		e := g.choose(atMost, t, g.constant("negligible"), g.zero(), g.expSmall(t))
+		e := g.expSmall(t)
 		VMOVUPD(e, Mem{Base: to})
 		VADDPD(e, sum, sum)
 		ADDQ(n, p)

@@ -6,7 +6,6 @@ import (
 	"context"
 	"math/rand/v2"
 
-	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/moment"
 	"github.com/gatedlearning/moe/host/search"
@@ -36,10 +35,8 @@ func Begin(ctx context.Context, t *search.Task, e *moment.Evidence, whole bool) 
 		}
 		return nil
 	}
-	p := t.Problem
-	l := loss.NewLikelihood(p.Rows, p.G, p.Shape.Blank(1), p.Shape.Free(), p.Threads)
 	for _, q := range all {
-		c, err := t.ClimbFrom(ctx, l, p.Shape.Free(), search.KindNarrower, q)
+		c, err := t.ClimbFrom(ctx, t.Problem.Shape.Free(), search.KindNarrower, q)
 		if err != nil {
 			return err
 		}

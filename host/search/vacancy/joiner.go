@@ -35,6 +35,7 @@ type joinRoom struct {
 	z, mean, slope, e, odds, prior, log []float64
 	t                                   []float64     // as the vacancy's comment has it
 	h, score                            []float64     // what a row adds to a system
+	ones                                []float64     // what normal noise expects, in units of its variance
 	derived                             mixture.Terms // of a density that is not normal
 	columns, scaled                     [][]float64
 
@@ -44,6 +45,8 @@ type joinRoom struct {
 
 // span is the rows of a block, from one up to another.
 type span struct{ from, to int }
+
+func (b span) rows() int { return b.to - b.from }
 
 // blocks are those of n rows, in order.
 func blocks(n int) func(yield func(int, span) bool) {
@@ -65,7 +68,8 @@ func (v *vacancy) room() *joinRoom {
 	r := &joinRoom{
 		post: make([]float64, len(v.y)),
 		z:    c[0], mean: c[1], slope: c[2], e: c[3], odds: c[4], prior: c[5], log: c[6], h: c[7], score: c[8],
-		t: c[9], columns: make([][]float64, most), scaled: numeric.Columns(most, n),
+		t: c[9], ones: slices.Repeat([]float64{1}, n),
+		columns: make([][]float64, most), scaled: numeric.Columns(most, n),
 		expert: newSystem(len(v.experts)), gate: newSystem(len(v.gate)),
 	}
 	if !v.normal() {
@@ -196,7 +200,7 @@ func (v *vacancy) logits(dst []float64, j *joiner, b span) {
 
 // means sets z, the means and the residuals of a block.
 func (v *vacancy) means(ctx context.Context, r *joinRoom, j *joiner, b span) error {
-	n := b.to - b.from
+	n := b.rows()
 	v.predictors(r.z[:n], j, b)
 	if err := v.problem.G.Eval(ctx, r.mean[:n], r.z[:n]); err != nil {
 		return err
@@ -207,7 +211,7 @@ func (v *vacancy) means(ctx context.Context, r *joinRoom, j *joiner, b span) err
 
 // priors sets the odds and priors of j in a block, and returns the sum of log(1 + exp(ρ)).
 func (v *vacancy) priors(r *joinRoom, j *joiner, b span) float64 {
-	n := b.to - b.from
+	n := b.rows()
 	v.logits(r.odds[:n], j, b)
 	kernel.Logistic(r.prior[:n], r.log[:n], r.odds[:n])
 	return v.sum(r.log[:n], b)
@@ -215,18 +219,19 @@ func (v *vacancy) priors(r *joinRoom, j *joiner, b span) float64 {
 
 // posteriors sets those of block i, and returns the sum of log(1 + exp(t)).
 func (v *vacancy) posteriors(r *joinRoom, j *joiner, i int, b span) float64 {
-	n := b.to - b.from
+	n := b.rows()
 	kernel.Sub(r.log[:n], r.odds[:n], v.density[b.from:b.to])
 	if v.normal() {
 		kernel.Gaussian(r.t[:n], r.h[:n], r.log[:n], r.e[:n], 1/j.own[0], math.Log(j.own[0]))
 	} else {
 		v.laws[i].LogDensity(r.t[:n], r.log[:n], v.y[b.from:b.to], r.mean[:n], j.own)
 	}
-	kernel.Logistic(v.postOf(r, b), r.log[:n], r.t[:n])
+	kernel.Logistic(r.postOf(b), r.log[:n], r.t[:n])
 	return v.sum(r.log[:n], b)
 }
 
-func (v *vacancy) postOf(r *joinRoom, b span) []float64 { return r.post[b.from:b.to] }
+// postOf returns the posteriors of a block.
+func (r *joinRoom) postOf(b span) []float64 { return r.post[b.from:b.to] }
 
 // sum is that of a, of the rows of a block, by their weights.
 func (v *vacancy) sum(a []float64, b span) float64 {
@@ -238,37 +243,44 @@ func (v *vacancy) sum(a []float64, b span) float64 {
 
 // addGate adds a block to the Newton step of the logistic regression of the posteriors on the gate's columns.
 func (v *vacancy) addGate(r *joinRoom, b span) {
-	n := b.to - b.from
+	n := b.rows()
 	for t, p := range r.prior[:n] {
 		r.h[t] = max(p*(1-p), 1e-12)
 	}
-	kernel.Sub(r.score[:n], v.postOf(r, b), r.prior[:n])
+	kernel.Sub(r.score[:n], r.postOf(b), r.prior[:n])
 	v.add(&r.gate, r, v.gate, b)
 }
 
 // addExpert adds block i to the step of Fisher's scoring for the coefficients, weighted by the posteriors, and to those
 // of the own parameters of a density that is not normal.
 func (v *vacancy) addExpert(ctx context.Context, r *joinRoom, j *joiner, i int, b span) error {
-	n := b.to - b.from
+	n := b.rows()
 	if err := v.problem.G.Deriv(ctx, r.slope[:n], r.z[:n]); err != nil {
 		return err
 	}
-	post := v.postOf(r, b)
-	if v.normal() {
-		for t, p := range post {
-			r.h[t], r.score[t] = 0, 0
-			if p > 0 { // else the others may be no numbers
-				s := p * r.slope[t]
-				r.h[t], r.score[t] = s*r.slope[t], s*r.e[t]
-			}
-		}
-		v.add(&r.expert, r, v.experts, b)
-		return nil
+	post, expected, score := r.postOf(b), r.ones[:n], r.e[:n] // of normal noise, times its variance
+	if !v.normal() {
+		r.derived = r.derived.First(n)
+		v.laws[i].Derive(r.derived, v.y[b.from:b.to], r.mean[:n], j.own)
+		expected, score = r.derived.Expected, r.derived.Score
+		v.addOwn(r, b)
 	}
-	r.derived = r.derived.First(n)
-	v.laws[i].Derive(r.derived, v.y[b.from:b.to], r.mean[:n], j.own)
+	for t, p := range post {
+		r.h[t], r.score[t] = 0, 0
+		if p > 0 { // else the others may be no numbers
+			s := p * r.slope[t]
+			r.h[t], r.score[t] = s*r.slope[t]*expected[t], s*score[t]
+		}
+	}
+	v.add(&r.expert, r, v.experts, b)
+	return nil
+}
+
+// addOwn adds a block to the steps of the own parameters.
+func (v *vacancy) addOwn(r *joinRoom, b span) {
+	n := b.rows()
 	for q := range r.ownScore {
-		for t, p := range post {
+		for t, p := range r.postOf(b) {
 			r.h[t], r.score[t] = 0, 0
 			if p > 0 {
 				r.h[t], r.score[t] = p*r.derived.OwnInformation[mixture.OwnAt(q, q)][t], p*r.derived.OwnScore[q][t]
@@ -277,20 +289,11 @@ func (v *vacancy) addExpert(ctx context.Context, r *joinRoom, j *joiner, i int, 
 		r.ownExpected[q] += v.sum(r.h[:n], b)
 		r.ownScore[q] += v.sum(r.score[:n], b)
 	}
-	for t, p := range post {
-		r.h[t], r.score[t] = 0, 0
-		if p > 0 {
-			s := p * r.slope[t]
-			r.h[t], r.score[t] = s*r.slope[t]*r.derived.Expected[t], s*r.derived.Score[t]
-		}
-	}
-	v.add(&r.expert, r, v.experts, b)
-	return nil
 }
 
 // add adds what h and score are of the rows of a block to a system of some columns.
 func (v *vacancy) add(to *system, r *joinRoom, columns []int, b span) {
-	n := b.to - b.from
+	n := b.rows()
 	h, score := r.h[:n], r.score[:n]
 	if v.weight != nil {
 		kernel.Mul(h, h, v.weight[b.from:b.to])
@@ -330,7 +333,7 @@ func (v *vacancy) stepExpert(ctx context.Context, r *joinRoom, j *joiner) error 
 		if err := v.means(ctx, r, j, b); err != nil {
 			return err
 		}
-		n, post := b.to-b.from, v.postOf(r, b)
+		n, post := b.rows(), r.postOf(b)
 		kernel.MulSquare(r.h[:n], post, r.e[:n])
 		squares += v.sum(r.h[:n], b)
 		mass += v.sum(post, b)

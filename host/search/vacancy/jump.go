@@ -8,7 +8,6 @@ import (
 
 	"gonum.org/v1/gonum/floats"
 
-	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/mixture"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/optim"
@@ -70,8 +69,7 @@ func leap(ctx context.Context, t *search.Task, rows *partition.Table, best *sear
 		if q == nil || err != nil {
 			return gained, err
 		}
-		l := loss.NewLikelihood(p.Rows, p.G, q, p.Shape.Free(), p.Threads)
-		c, err := t.ClimbFrom(ctx, l, p.Shape.Free(), search.KindSpare, q)
+		c, err := t.ClimbFrom(ctx, p.Shape.Free(), search.KindSpare, q)
 		if c == nil || err != nil || c.Failed() || c.Run.Status != optim.Converged || !c.Beats(best, p.N()) {
 			return gained, err
 		}
@@ -256,13 +254,12 @@ func (o *jumpable) fits(ctx context.Context, g model.Activation, delta, gamma fl
 
 // exponents adds the logarithm of the density at the means to what is in room, to post.
 func (o *jumpable) exponents() {
-	odds := o.post
 	if !mixture.Normal(o.law) {
-		o.law.LogDensity(odds, o.room, o.y, o.mean, o.own)
+		o.law.LogDensity(o.post, o.room, o.y, o.mean, o.own)
 		return
 	}
 	kernel.Sub(o.res, o.y, o.mean)
-	kernel.Gaussian(odds, o.std, o.room, o.res, o.inv, 0)
+	kernel.Gaussian(o.post, o.std, o.room, o.res, o.inv, 0)
 }
 
 // highest climbs from the places for which rows vote to what gains most.

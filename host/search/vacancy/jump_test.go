@@ -109,8 +109,7 @@ func TestLeap(t *testing.T) {
 		q.Regressor(1)[1] = level
 		q.GatingIntercepts[0] = 3
 		q = p.Units.Into(q)
-		l := searchtest.Likelihood(p, p.Rows)
-		c, err := (&search.Task{Problem: p}).ClimbFrom(t.Context(), l, p.Shape.Free(), search.KindSpare, q)
+		c, err := (&search.Task{Problem: p}).ClimbFrom(t.Context(), p.Shape.Free(), search.KindSpare, q)
 		if err != nil || c.Run.Status != optim.Converged {
 			t.Fatal(c.Run.Status, err)
 		}

@@ -248,9 +248,8 @@ func (t visitor) contain(ctx context.Context, best *search.Candidate, n search.N
 	for i := range n.Params.K {
 		from = append(from, beginning{BySplit, halved(p.Shape, n.Params, i, s, nearlyOne)})
 	}
-	l := loss.NewLikelihood(p.Rows, p.G, p.Shape.Blank(1), p.Shape.Free(), p.Threads)
 	for _, b := range from {
-		c, err := t.ClimbFrom(ctx, l, p.Shape.Free(), search.KindNeighbour, b.at)
+		c, err := t.ClimbFrom(ctx, p.Shape.Free(), search.KindNeighbour, b.at)
 		if err != nil {
 			return nil, "", err
 		}
