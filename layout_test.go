@@ -99,7 +99,7 @@ var imports = map[string][]string{
 	"host/sample":  {"host/model", "host/mixture", "host/dataset", "internal/memory", "internal/numeric", "internal/stream", gonum},
 	"host/terms":   {"host/model", "host/scaling", "host/dataset", "internal/numeric"},
 	"host/loss":    {"internal/kernel", "host/model", "host/mixture", "internal/numeric", gonum},
-	"host/infer":   {"host/model", "host/mixture", "host/loss", "internal/numeric", gonum},
+	"host/infer":   {"host/model", "host/mixture", "host/loss", "host/infer/sandwich", "internal/numeric", gonum},
 	"host/native":  {"sdk", "host/model", "internal/kernel", "internal/numeric", gonum},
 	"host/fitted":  {"host/model", "host/mixture", "host/dataset", "host/fitted/check", "host/fitted/jsonfile", "host/fitted/progress", "host/fitted/stated", "host/infer", "host/native", "host/scaling", "host/terms", "internal/atomicfile", "internal/numeric", gonum},
 	// Below the fitted model: its file as JSON, what may stand in it, activations, and how far passes have come.
@@ -124,8 +124,14 @@ var imports = map[string][]string{
 	"host/moment":  {"sdk", "solver", "host/gaussians", "host/mixture", "host/model", "host/optim", "host/tensor", "host/problem", "internal/numeric", "internal/stream", gonum},
 	"host/search":  {"host/model", "host/mixture", "host/optim", "host/dataset", "host/loss", "host/infer", "host/infer/specification", "host/problem", "host/moment", "host/search/climb", "host/search/partition", "host/search/separation", "host/search/splitmerge", "internal/stream", gonum},
 
+	// Mixtures and rows for tests.
+	"host/loss/losstest": {"host/model"},
+
 	// Losses that are descended by mini-batches.
 	"host/loss/minibatch": {"internal/kernel", "solver", "host/model", "host/mixture", gonum},
+
+	// Sandwich covariances, from the scores of rows alone.
+	"host/infer/sandwich": {"internal/kernel", "internal/numeric", "host/model", "host/loss", gonum},
 
 	// What is asked of a fitted mixture beside how sure its parameters are.
 	"host/infer/gain":          {"host/model", "host/mixture", "host/loss", gonum},

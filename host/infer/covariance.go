@@ -11,6 +11,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 	"gonum.org/v1/gonum/stat/distuv"
 
+	"github.com/gatedlearning/moe/host/infer/sandwich"
 	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/mixture"
 	"github.com/gatedlearning/moe/host/model"
@@ -34,11 +35,11 @@ const (
 	// bandwidth twice that which Andrews (1991) tells from the data: right
 	// also where rows follow each other in time and their scores are correlated. Its intervals take
 	// [Covariance.Critical] in the place of the normal quantile. See
-	// loss.Likelihood.LongRunProducts and loss.Likelihood.Bandwidth.
+	// [sandwich.LongRun] and [sandwich.Bandwidth].
 	Dependent Kind = "hac"
 	// Clustered is the sandwich with M the sum of the clusters' score outer products times G/(G−1) for G clusters:
 	// right also where rows of one cluster depend on each other, and clusters do not. Its intervals take
-	// [Covariance.Critical], of a t law with G − 1 degrees of freedom. See loss.Likelihood.ClusterProducts.
+	// [Covariance.Critical], of a t law with G − 1 degrees of freedom. See [sandwich.Clusters].
 	Clustered Kind = "cluster"
 )
 
@@ -146,7 +147,7 @@ func EstimateGiven(ctx context.Context, l *loss.Likelihood, p *model.Params, kin
 		if err := c.scoreProducts(ctx, m, l, p, c.inverse); err != nil {
 			return nil, err
 		}
-		c.Matrix = sandwich(v, submatrix(m, left))
+		c.Matrix = sandwich.Of(v, submatrix(m, left))
 	}
 	c.noiseFromLog(p)
 	return c, c.check()
@@ -234,15 +235,15 @@ func (c *Covariance) scoreProducts(ctx context.Context, m *mat.SymDense, l *loss
 	case Robust:
 		return l.ScoreProducts(ctx, m, p)
 	case Clustered:
-		c.Clusters, err = l.ClusterProducts(ctx, m, p)
+		c.Clusters, err = sandwich.Clusters(ctx, m, l, p)
 		return err
 	}
-	bandwidth, err := l.Bandwidth(ctx, p)
+	bandwidth, err := sandwich.Bandwidth(ctx, l, p)
 	if err != nil {
 		return err
 	}
 	c.Bandwidth = min(widened*bandwidth, l.N())
-	return l.LongRunProducts(ctx, m, p, v, c.Bandwidth)
+	return sandwich.LongRun(ctx, m, l, p, v, c.Bandwidth)
 }
 
 // Critical returns how many standard errors a 95 % interval goes to either side: 1.96, of [Clustered] the quantile of
@@ -372,14 +373,6 @@ func scaledBy(scale []float64, m *mat.SymDense) *mat.SymDense {
 		}
 	}
 	return out
-}
-
-// sandwich returns v·m·v.
-func sandwich(v, m *mat.SymDense) *mat.SymDense {
-	var left, both mat.Dense
-	left.Mul(v, m)
-	both.Mul(&left, v)
-	return numeric.Symmetric(&both)
 }
 
 // noiseFromLog passes from log ψ to ψ: dψ = ψ·d log ψ.

@@ -6,6 +6,7 @@ import (
 
 	"gonum.org/v1/gonum/mat"
 
+	"github.com/gatedlearning/moe/host/infer/sandwich"
 	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/internal/numeric"
@@ -25,7 +26,7 @@ func VectorCovariance(h, products *mat.SymDense, score []float64, parameters []l
 	}
 	kind := Observed
 	if products != nil {
-		kind, v = Robust, sandwich(v, products)
+		kind, v = Robust, sandwich.Of(v, products)
 	}
 	n := len(parameters)
 	jacobian := mat.NewDense(n, n, nil)

@@ -10,29 +10,6 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// bent has a kink at 0 and curvature on both sides of it.
-var bent = fn{
-	func(z float64) float64 {
-		if z > 0 {
-			return z + z*z/4
-		}
-		return math.Expm1(z) / 2
-	},
-	func(z float64) float64 {
-		if z > 0 {
-			return 1 + z/2
-		}
-		return math.Exp(z) / 2
-	},
-}
-
-func kinksOf(s shape) []float64 {
-	if s.act.g(-1) == 0 || s.act.g(1) == 1.25 {
-		return []float64{0}
-	}
-	return nil
-}
-
 // TestInformationByDifferences compares the information with differences of the
 // score, which is that of the gradient: for any g, away from the optimum, where
 // the terms in g″ are large.
@@ -87,7 +64,7 @@ func TestCurvatureNextToKinks(t *testing.T) {
 		if err := l.Information(t.Context(), h, make([]float64, 1), p, []float64{-3, 0, 2}); err != nil {
 			t.Fatal(err)
 		}
-		g, dg, ddg := bent.g(x), bent.dg(x), 0.5
+		g, dg, ddg := bent.G(x), bent.DG(x), 0.5
 		if x < 0 {
 			ddg = math.Exp(x) / 2
 		}

@@ -13,22 +13,6 @@ import (
 	"github.com/gatedlearning/moe/host/model"
 )
 
-// rowOf is row r of data alone.
-func rowOf(data *model.Data, r int) *model.Data {
-	b := data.Blocks[r/model.BlockRows]
-	r %= model.BlockRows
-	row := model.Block{N: 1, Y: b.Y[r : r+1]}
-	for j := range data.D {
-		row.X = append(row.X, b.Col(j)[r])
-	}
-	for role, values := range b.Role {
-		if values != nil {
-			row.Role[role] = values[r : r+1]
-		}
-	}
-	return &model.Data{N: 1, D: data.D, Blocks: []model.Block{row}}
-}
-
 // checkLeaveOneOut holds the terms against the step of all parameters, written out with the information of each row; curb is
 // the precision from which they are left out, beside the rows' own.
 func checkLeaveOneOut(t *testing.T, name string, data *model.Data, act model.Activation, p *model.Params, free Free, curb float64, kinks []float64) {
@@ -122,7 +106,7 @@ func TestLeaveOneOut(t *testing.T) {
 		case "student-t":
 			p.Own = [][]float64{{4, 9}}
 		}
-		counts := fn{func(z float64) float64 { return math.Exp(z / 2) }, func(z float64) float64 { return math.Exp(z/2) / 2 }}
+		counts := fn{G: func(z float64) float64 { return math.Exp(z / 2) }, DG: func(z float64) float64 { return math.Exp(z/2) / 2 }}
 		for _, b := range data.Blocks {
 			for r := range b.Y {
 				if b.Y[r] = math.Abs(b.Y[r]); family != "gamma" {
@@ -199,7 +183,7 @@ func zeroCases(rng *rand.Rand) (names []string, all []*model.Params, tables []*m
 // that which is written out; and rows are left out as they are of any mixture.
 func TestZeroExpert(t *testing.T) {
 	rng := rand.New(rand.NewPCG(35, 3))
-	counts := fn{func(z float64) float64 { return math.Exp(z / 2) }, func(z float64) float64 { return math.Exp(z/2) / 2 }}
+	counts := fn{G: func(z float64) float64 { return math.Exp(z / 2) }, DG: func(z float64) float64 { return math.Exp(z/2) / 2 }}
 	names, all, tables := zeroCases(rng)
 	for at, p := range all {
 		name, data := names[at], tables[at]

@@ -1,99 +1,28 @@
 package loss
 
 import (
-	"context"
 	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
 
+	"github.com/gatedlearning/moe/host/loss/losstest"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/internal/kernel"
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 )
 
-// fn is an activation from two functions.
-type fn struct{ g, dg func(float64) float64 }
-
-func (f fn) Eval(_ context.Context, dst, z []float64) error {
-	for i, v := range z {
-		dst[i] = f.g(v)
-	}
-	return nil
-}
-
-func (f fn) Deriv(_ context.Context, dst, z []float64) error {
-	for i, v := range z {
-		dst[i] = f.dg(v)
-	}
-	return nil
-}
+// What tests of what is made of likelihoods have too.
+type fn = losstest.Func
 
 var (
-	identity = fn{func(z float64) float64 { return z }, func(float64) float64 { return 1 }}
-	tanh     = fn{math.Tanh, func(z float64) float64 { t := math.Tanh(z); return 1 - t*t }}
-	relu     = fn{func(z float64) float64 { return max(z, 0) }, func(z float64) float64 {
-		if z > 0 {
-			return 1
-		}
-		return 0
-	}}
+	identity, tanh, relu, bent = losstest.Identity, losstest.Tanh, losstest.ReLU, losstest.Bent
+	draw, randomParams, rowOf  = losstest.Draw, losstest.Params, losstest.Row
 )
 
-// draw returns n rows of a mixture with parameters p.
-func draw(rng *rand.Rand, act fn, p *model.Params, n int) *model.Data {
-	data := &model.Data{N: n, D: p.D}
-	for left := n; left > 0; left -= model.BlockRows {
-		m := min(left, model.BlockRows)
-		b := model.Block{N: m, X: make([]float64, m*p.D), Y: make([]float64, m)}
-		for i := range b.X {
-			b.X[i] = rng.NormFloat64()
-		}
-		logits, z, lse := make([]float64, p.K*m), make([]float64, p.K*m), make([]float64, m)
-		p.GateLogits(logits, &b)
-		model.Softmax(logits, lse, logits, m)
-		p.Predictors(z, &b)
-		for t := range m {
-			u, i := rng.Float64(), 0
-			for ; i < p.K-1; i++ {
-				if u -= logits[i*m+t]; u < 0 {
-					break
-				}
-			}
-			c, scale := p.OutputOf(i)
-			b.Y[t] = c + scale*act.g(z[i*m+t]) + p.SigmaOf(i)*rng.NormFloat64()
-		}
-		data.Blocks = append(data.Blocks, b)
-	}
-	return data
-}
-
-// randomParams returns parameters with standard normal entries; general adds
-// intercepts and noise per expert.
-func randomParams(rng *rand.Rand, k, d int, sigma float64, general bool) *model.Params {
-	p := model.NewParams(k, d)
-	fill := func(v []float64) []float64 {
-		for i := range v {
-			v[i] = rng.NormFloat64()
-		}
-		return v
-	}
-	fill(p.Regressors)
-	fill(p.Gating)
-	p.Sigma[0] = sigma
-	if general {
-		p.RegressorIntercepts = fill(make([]float64, k))
-		p.GatingIntercepts = fill(make([]float64, k-1))
-		p.Sigma = make([]float64, k)
-		for i := range p.Sigma {
-			p.Sigma[i] = sigma * (1 + rng.Float64())
-		}
-	}
-	return p
-}
-
+// shape is [losstest.Shape] with the free parameters as they are named here.
 type shape struct {
 	name    string
 	act     fn
@@ -103,40 +32,28 @@ type shape struct {
 	weights bool
 }
 
-var shapes = []shape{
-	{"one expert", identity, 1, 3, 100, false, All, false},
-	{"linear", identity, 3, 4, 700, false, All, false},
-	{"tanh", tanh, 2, 5, 300, false, All, false},
-	{"relu", relu, 3, 3, 600, false, All, false},
-	{"intercepts and noise per expert", tanh, 3, 3, 600, true, All, false},
-	{"gating only", tanh, 3, 3, 300, true, Free{Gating: true}, false},
-	{"noise and gating", relu, 3, 3, 300, false, Free{Gating: true, Sigma: true}, true},
-	{"regressors only", tanh, 2, 3, 300, false, Free{Regressors: true}, false},
-	{"weights", identity, 2, 3, 300, false, All, true},
-	{"weights and noise per expert", identity, 3, 3, 300, true, All, true},
-	{"columns of their own", identity, 3, 4, 300, true, Free{Regressors: true, Gating: true, Sigma: true, ExpertColumns: []int{0, 2}, GateColumns: []int{1, 2, 3}}, false},
-	{"constant gate", identity, 3, 3, 300, true, Free{Regressors: true, Gating: true, Sigma: true, GateColumns: []int{}}, true},
-}
-
-// elsewhere returns rows that random parameters made, and others to look at their likelihood from.
-func (s shape) elsewhere(rng *rand.Rand) (*model.Data, *model.Params) {
-	data := s.data(rng, randomParams(rng, s.k, s.d, 0.7, s.general), s.n)
-	return data, randomParams(rng, s.k, s.d, 0.9, s.general)
-}
-
-// data draws the shape's rows, with weights where it has them.
-func (s shape) data(rng *rand.Rand, p *model.Params, n int) *model.Data {
-	data := draw(rng, s.act, p, n)
-	for i := range data.Blocks {
-		if b := &data.Blocks[i]; s.weights {
-			b.Role[model.Weights] = make([]float64, b.N)
-			for t := range b.Role[model.Weights] {
-				b.Role[model.Weights][t] = rng.ExpFloat64()
-			}
-		}
+var shapes = func() (out []shape) {
+	for _, s := range losstest.Shapes {
+		free := Free{Regressors: s.Free.Regressors, Gating: s.Free.Gating, Sigma: s.Free.Sigma,
+			ExpertColumns: s.Free.ExpertColumns, GateColumns: s.Free.GateColumns}
+		out = append(out, shape{s.Name, s.Act, s.K, s.D, s.N, s.General, free, s.Weights})
 	}
-	return data
+	return out
+}()
+
+func (s shape) drawn() losstest.Shape {
+	return losstest.Shape{Act: s.act, K: s.k, D: s.d, N: s.n, General: s.general, Weights: s.weights}
 }
+
+func (s shape) elsewhere(rng *rand.Rand) (*model.Data, *model.Params) {
+	return s.drawn().Elsewhere(rng)
+}
+
+func (s shape) data(rng *rand.Rand, p *model.Params, n int) *model.Data {
+	return s.drawn().Data(rng, p, n)
+}
+
+func kinksOf(s shape) []float64 { return s.drawn().Kinks() }
 
 // logDensity is the log-likelihood written out row by row from 002 Eq. 1.
 func logDensity(act fn, p *model.Params, data *model.Data) float64 {
@@ -160,7 +77,7 @@ func logDensity(act fn, p *model.Params, data *model.Data) float64 {
 					gate += p.GatingIntercepts[i]
 				}
 				c, scale := p.OutputOf(i)
-				e := (b.Y[t] - c - scale*act.g(z)) / p.SigmaOf(i)
+				e := (b.Y[t] - c - scale*act.G(z)) / p.SigmaOf(i)
 				norm += math.Exp(gate)
 				density += math.Exp(gate) * math.Exp(-e*e/2) / (math.Sqrt(2*math.Pi) * p.SigmaOf(i))
 			}
@@ -228,7 +145,7 @@ func TestHessianByDifferences(t *testing.T) {
 		truth := randomParams(rng, s.k, s.d, 0.7, s.general)
 		n, tolerance := s.n, 1e-6
 		p := randomParams(rng, s.k, s.d, 0.9, s.general)
-		if s.act.g(100) == 1 && s.free.Regressors { // tanh
+		if s.act.G(100) == 1 && s.free.Regressors { // tanh
 			n, tolerance = 100000, 0.03 // 4 standard errors at 1e5 rows
 			p = truth
 		}

@@ -44,7 +44,7 @@ func (w *work) scoresOf(o *layout) [][]float64 {
 	if w.scores == nil {
 		w.scores = numeric.Columns(len(o.parameters), model.BlockRows)
 	}
-	out := firstOf(w.scores, w.N)
+	out := numeric.FirstOf(w.scores, w.N)
 	if w.vectorWork != nil {
 		w.derivatives.scores(out)
 	} else {

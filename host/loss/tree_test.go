@@ -41,7 +41,7 @@ func treeDensity(act model.PerExpert, p *model.Params, x []float64, y float64) f
 			if p.RegressorIntercepts != nil {
 				z += p.RegressorIntercepts[from]
 			}
-			e := (y - act[from].(fn).g(z)) / p.SigmaOf(from)
+			e := (y - act[from].(fn).G(z)) / p.SigmaOf(from)
 			return math.Exp(-e*e/2) / (p.SigmaOf(from) * math.Sqrt(2*math.Pi))
 		}
 		sum, norm := 0.0, 0.0
@@ -217,7 +217,7 @@ func testShared(t *testing.T, p *model.Params, data *model.Data) {
 				return 1 / (1 + math.Exp(-floats.Dot(p.Gate(row), x)-p.GatingIntercepts[row]))
 			}
 			density := func(i int) float64 {
-				e := (b.Y[r] - act[i].(fn).g(floats.Dot(p.Regressor(i), x)+p.RegressorIntercepts[i])) / p.SigmaOf(i)
+				e := (b.Y[r] - act[i].(fn).G(floats.Dot(p.Regressor(i), x)+p.RegressorIntercepts[i])) / p.SigmaOf(i)
 				return math.Exp(-e*e/2) / p.SigmaOf(i)
 			}
 			first, second := branch(0), branch(1)

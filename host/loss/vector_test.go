@@ -107,7 +107,7 @@ func drawVector(rng *rand.Rand, act fn, p *model.VectorParams, n int, weights bo
 				for a := range c {
 					noise[c] -= unit[c*p.M+a] * noise[a]
 				}
-				b.Y[c*b.N+r] = act.g(mean[i*p.M+c]) + noise[c]
+				b.Y[c*b.N+r] = act.G(mean[i*p.M+c]) + noise[c]
 			}
 		}
 		data.Blocks = append(data.Blocks, b)
@@ -162,7 +162,7 @@ func vectorDensity(t *testing.T, act fn, p *model.VectorParams, data *model.Data
 			for i := range p.K {
 				mu := make([]float64, p.M)
 				for c := range mu {
-					mu[c] = act.g(mean[i*p.M+c])
+					mu[c] = act.G(mean[i*p.M+c])
 				}
 				normal, ok := distmv.NewNormal(mu, p.NoiseOf(i).Covariance(), nil)
 				if !ok {

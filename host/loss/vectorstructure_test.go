@@ -51,7 +51,7 @@ func TestVectorStructure(t *testing.T) {
 				for i := range k {
 					y, mu := make([]float64, m), make([]float64, m)
 					for a := range m {
-						y[a], mu[a] = b.Y[a*b.N+r], c.act.g(z[i*m+a])
+						y[a], mu[a] = b.Y[a*b.N+r], c.act.G(z[i*m+a])
 						residual[i*m+a] = y[a] - mu[a]
 						at.slope[i*m+a] = 1 - mu[a]*mu[a] // of tanh
 					}

@@ -32,6 +32,15 @@ func Columns(d, n int) [][]float64 {
 	return out
 }
 
+// FirstOf returns the first n values of every column.
+func FirstOf(columns [][]float64, n int) [][]float64 {
+	out := make([][]float64, len(columns))
+	for j, c := range columns {
+		out[j] = c[:n]
+	}
+	return out
+}
+
 // AppendFloats appends the bytes of v to b: little-endian, eight for each.
 func AppendFloats(b []byte, v []float64) []byte {
 	for _, x := range v {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"math"
 	"math/rand/v2"
+	"reflect"
 	"runtime"
 	"slices"
 	"testing"
@@ -24,6 +25,18 @@ func TestFinite(t *testing.T) {
 		if Finite(v) {
 			t.Errorf("%v is finite", v)
 		}
+	}
+}
+
+// TestFirstOf: the columns' first values, which are those of the columns themselves.
+func TestFirstOf(t *testing.T) {
+	columns := [][]float64{{1, 2, 3}, {4, 5, 6}}
+	got := FirstOf(columns, 2)
+	if want := [][]float64{{1, 2}, {4, 5}}; !reflect.DeepEqual(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	if got[1][0] = 7; columns[1][0] != 7 {
+		t.Error("the values are copies")
 	}
 }
 

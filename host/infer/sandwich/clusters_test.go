@@ -1,4 +1,4 @@
-package loss
+package sandwich
 
 import (
 	"math/rand/v2"
@@ -6,18 +6,20 @@ import (
 
 	"gonum.org/v1/gonum/mat"
 
+	"github.com/gatedlearning/moe/host/loss"
+	"github.com/gatedlearning/moe/host/loss/losstest"
 	"github.com/gatedlearning/moe/host/model"
 )
 
-// TestClusterProducts compares them with the rows' scores, each from the gradient of a table of one row, summed by
-// cluster in any order of the rows. Of clusters of one row they are [Likelihood.ScoreProducts] times n/(n−1).
-func TestClusterProducts(t *testing.T) {
+// TestClusters compares them with the rows' scores, each from the gradient of a table of one row, summed by
+// cluster in any order of the rows. Of clusters of one row they are [loss.Likelihood.ScoreProducts] times n/(n−1).
+func TestClusters(t *testing.T) {
 	rng := rand.New(rand.NewPCG(34, 1))
-	for _, s := range shapes {
-		n := min(s.n, 300)
-		data := s.data(rng, randomParams(rng, s.k, s.d, 0.7, s.general), n)
-		p := randomParams(rng, s.k, s.d, 0.9, s.general)
-		scores := rowScores(t, data, s.act, p, s.free)
+	for _, s := range losstest.Shapes {
+		n := min(s.N, 300)
+		data := s.Data(rng, losstest.Params(rng, s.K, s.D, 0.7, s.General), n)
+		p := losstest.Params(rng, s.K, s.D, 0.9, s.General)
+		scores := rowScores(t, data, s.Act, p, free(s))
 		for _, clusters := range []int{2, 23, n} {
 			ids, at := rng.Perm(n), 0
 			for i := range data.Blocks {
@@ -28,11 +30,11 @@ func TestClusterProducts(t *testing.T) {
 					at++
 				}
 			}
-			l := NewLikelihood(data, s.act, p, s.free, 2)
+			l := loss.NewLikelihood(data, s.Act, p, free(s), 2)
 			got, want := mat.NewSymDense(l.Dim(), nil), mat.NewSymDense(l.Dim(), nil)
-			g, err := l.ClusterProducts(t.Context(), got, p)
+			g, err := Clusters(t.Context(), got, l, p)
 			if err != nil || g != clusters {
-				t.Fatalf("%s: %d clusters, want %d, %v", s.name, g, clusters, err)
+				t.Fatalf("%s: %d clusters, want %d, %v", s.Name, g, clusters, err)
 			}
 			for c := range clusters {
 				sum := mat.NewVecDense(l.Dim(), nil)
@@ -45,7 +47,7 @@ func TestClusterProducts(t *testing.T) {
 			}
 			// Gradients of tables of one row are exact to rounding.
 			if !mat.EqualApprox(got, want, 1e-9*max(1, mat.Max(want))) {
-				t.Errorf("%s, %d clusters: differs from the sums over the clusters", s.name, clusters)
+				t.Errorf("%s, %d clusters: differs from the sums over the clusters", s.Name, clusters)
 			}
 			if clusters == n {
 				if err := l.ScoreProducts(t.Context(), want, p); err != nil {
@@ -53,7 +55,7 @@ func TestClusterProducts(t *testing.T) {
 				}
 				want.ScaleSym(float64(n)/float64(n-1), want)
 				if !mat.EqualApprox(got, want, 1e-9*max(1, mat.Max(want))) {
-					t.Errorf("%s: differs from the scores' products with clusters of one row", s.name)
+					t.Errorf("%s: differs from the scores' products with clusters of one row", s.Name)
 				}
 			}
 		}

@@ -1,4 +1,4 @@
-package loss
+package sandwich
 
 import (
 	"math"
@@ -7,44 +7,43 @@ import (
 
 	"gonum.org/v1/gonum/mat"
 
+	"github.com/gatedlearning/moe/host/loss"
+	"github.com/gatedlearning/moe/host/loss/losstest"
 	"github.com/gatedlearning/moe/host/model"
 )
 
+// free are the parameters that vary in a shape, as [loss] names them.
+func free(s losstest.Shape) loss.Free {
+	return loss.Free{Regressors: s.Free.Regressors, Gating: s.Free.Gating, Sigma: s.Free.Sigma,
+		ExpertColumns: s.Free.ExpertColumns, GateColumns: s.Free.GateColumns}
+}
+
 // rowScores are the scores of the rows at p, each from the gradient of a table of one row.
-func rowScores(t *testing.T, data *model.Data, act model.Activation, p *model.Params, free Free) (out []*mat.VecDense) {
+func rowScores(t *testing.T, data *model.Data, act model.Activation, p *model.Params, free loss.Free) (out []*mat.VecDense) {
 	t.Helper()
-	for _, b := range data.Blocks {
-		for r := range b.N {
-			row := model.Block{N: 1, Y: b.Y[r : r+1]}
-			for j := range data.D {
-				row.X = append(row.X, b.Col(j)[r])
-			}
-			if b.Role[model.Weights] != nil {
-				row.Role[model.Weights] = b.Role[model.Weights][r : r+1]
-			}
-			one := NewLikelihood(&model.Data{N: 1, D: data.D, Blocks: []model.Block{row}}, act, p, free, 1)
-			grad := make([]float64, one.Dim())
-			if _, err := one.Grad(t.Context(), grad, one.Theta(p)); err != nil {
-				t.Fatal(err)
-			}
-			s := mat.NewVecDense(len(grad), grad)
-			s.ScaleVec(-one.Rows(), s) // the row's weight, which Grad divides by
-			out = append(out, s)
+	for r := range data.N {
+		one := loss.NewLikelihood(losstest.Row(data, r), act, p, free, 1)
+		grad := make([]float64, one.Dim())
+		if _, err := one.Grad(t.Context(), grad, one.Theta(p)); err != nil {
+			t.Fatal(err)
 		}
+		s := mat.NewVecDense(len(grad), grad)
+		s.ScaleVec(-one.Rows(), s) // the row's weight, which Grad divides by
+		out = append(out, s)
 	}
 	return out
 }
 
-// TestLongRunProducts compares them with the sum over all lags written out, for
+// TestLongRun compares them with the sum over all lags written out, for
 // bandwidths of one row, of several, of more than a block and of more than all rows.
-func TestLongRunProducts(t *testing.T) {
+func TestLongRun(t *testing.T) {
 	rng := rand.New(rand.NewPCG(21, 1))
-	for _, s := range shapes {
-		n := min(s.n, 300)
-		data := s.data(rng, randomParams(rng, s.k, s.d, 0.7, s.general), n)
-		p := randomParams(rng, s.k, s.d, 0.9, s.general)
-		l := NewLikelihood(data, s.act, p, s.free, 2)
-		scores := rowScores(t, data, s.act, p, s.free)
+	for _, s := range losstest.Shapes {
+		n := min(s.N, 300)
+		data := s.Data(rng, losstest.Params(rng, s.K, s.D, 0.7, s.General), n)
+		p := losstest.Params(rng, s.K, s.D, 0.9, s.General)
+		l := loss.NewLikelihood(data, s.Act, p, free(s), 2)
+		scores := rowScores(t, data, s.Act, p, free(s))
 		inverse := mat.NewSymDense(l.Dim(), nil)
 		for i := range l.Dim() {
 			for j := range i + 1 {
@@ -53,14 +52,14 @@ func TestLongRunProducts(t *testing.T) {
 		}
 		for _, bandwidth := range []int{1, 2, 7, 270, 2 * n} {
 			corrected, expected := mat.NewSymDense(l.Dim(), nil), windows(scores, data, inverse, bandwidth)
-			if err := l.LongRunProducts(t.Context(), corrected, p, inverse, bandwidth); err != nil {
+			if err := LongRun(t.Context(), corrected, l, p, inverse, bandwidth); err != nil {
 				t.Fatal(err)
 			}
 			if tolerance := 1e-9 * math.Max(1, mat.Max(expected)); !mat.EqualApprox(corrected, expected, tolerance) {
-				t.Errorf("%s, bandwidth %d: differs from the sum over the windows", s.name, bandwidth)
+				t.Errorf("%s, bandwidth %d: differs from the sum over the windows", s.Name, bandwidth)
 			}
 			got, want := mat.NewSymDense(l.Dim(), nil), mat.NewSymDense(l.Dim(), nil)
-			if err := l.LongRunProducts(t.Context(), got, p, nil, bandwidth); err != nil {
+			if err := LongRun(t.Context(), got, l, p, nil, bandwidth); err != nil {
 				t.Fatal(err)
 			}
 			for at, score := range scores {
@@ -71,13 +70,13 @@ func TestLongRunProducts(t *testing.T) {
 			}
 			// Sums of n·b products in another order, relative to the largest.
 			if tolerance := 1e-10 * math.Max(1, mat.Max(want)); !mat.EqualApprox(got, want, tolerance) {
-				t.Errorf("%s, bandwidth %d: differs from the sum over the lags", s.name, bandwidth)
+				t.Errorf("%s, bandwidth %d: differs from the sum over the lags", s.Name, bandwidth)
 			}
 		}
 	}
 }
 
-// windows is the sum over all windows of LongRunProducts written out.
+// windows is the sum over all windows of LongRun written out.
 func windows(scores []*mat.VecDense, data *model.Data, inverse *mat.SymDense, bandwidth int) *mat.SymDense {
 	var weights []float64
 	for _, b := range data.Blocks {
@@ -133,8 +132,8 @@ func TestBandwidth(t *testing.T) {
 		}
 		p := model.NewParams(1, 1)
 		p.Sigma[0] = 1
-		l := NewLikelihood(data, identity, p, Free{Regressors: true}, 1)
-		b, err := l.Bandwidth(t.Context(), p)
+		l := loss.NewLikelihood(data, losstest.Identity, p, loss.Free{Regressors: true}, 1)
+		b, err := Bandwidth(t.Context(), l, p)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -147,7 +146,7 @@ func TestBandwidth(t *testing.T) {
 			t.Errorf("rho = %v: bandwidth %d, want between %v and %v", rho, b, lo, hi)
 		}
 		m, want := mat.NewSymDense(1, nil), 1.0
-		if err := l.LongRunProducts(t.Context(), m, p, nil, b); err != nil {
+		if err := LongRun(t.Context(), m, l, p, nil, b); err != nil {
 			t.Fatal(err)
 		}
 		for lag := 1; lag < b; lag++ {
