@@ -99,7 +99,7 @@ var imports = map[string][]string{
 	"host/sample":  {"host/model", "host/mixture", "host/dataset", "internal/memory", "internal/numeric", "internal/stream", gonum},
 	"host/terms":   {"host/model", "host/scaling", "host/dataset", "internal/numeric"},
 	"host/loss":    {"internal/kernel", "host/model", "host/mixture", "internal/numeric", gonum},
-	"host/infer":   {"host/model", "host/mixture", "host/loss", "host/infer/sandwich", "internal/numeric", gonum},
+	"host/infer":   {"host/model", "host/mixture", "host/loss", "host/infer/leaveoneout", "host/infer/sandwich", "internal/numeric", gonum},
 	"host/native":  {"sdk", "host/model", "internal/kernel", "internal/numeric", gonum},
 	"host/fitted":  {"host/model", "host/mixture", "host/dataset", "host/fitted/check", "host/fitted/jsonfile", "host/fitted/progress", "host/fitted/stated", "host/infer", "host/native", "host/scaling", "host/terms", "internal/atomicfile", "internal/numeric", gonum},
 	// Below the fitted model: its file as JSON, what may stand in it, activations, and how far passes have come.
@@ -130,8 +130,9 @@ var imports = map[string][]string{
 	// Losses that are descended by mini-batches.
 	"host/loss/minibatch": {"internal/kernel", "solver", "host/model", "host/mixture", gonum},
 
-	// Sandwich covariances, from the scores of rows alone.
-	"host/infer/sandwich": {"internal/kernel", "internal/numeric", "host/model", "host/loss", gonum},
+	// What is made of the rows' scores, and of their posteriors, alone.
+	"host/infer/leaveoneout": {"internal/kernel", "internal/numeric", "host/model", "host/mixture", "host/loss", gonum},
+	"host/infer/sandwich":    {"internal/kernel", "internal/numeric", "host/model", "host/loss", gonum},
 
 	// What is asked of a fitted mixture beside how sure its parameters are.
 	"host/infer/gain":          {"host/model", "host/mixture", "host/loss", gonum},
@@ -174,7 +175,7 @@ var imports = map[string][]string{
 	"host/descent": {"host/model", "host/optim", "host/metric", "host/loss", "host/loss/minibatch", "host/problem", "host/moment", "host/search", "host/search/climb", "internal/stream", gonum},
 
 	// What a method has found is written down, and told.
-	"host/result":        {"internal/numeric", "internal/stream", "host/dataset", "host/descent", "host/fitted", "host/fitted/advice", "host/fitted/known", "host/fitted/stated", "host/infer", "host/infer/gain", "host/loss", "host/metric", "host/mixture", "host/model", "host/moment", "host/optim", "host/predict", "host/problem", "host/recheck", "host/result/warn", "host/search", "host/search/climb", "host/search/penalty", "host/search/separation", "host/shard/newton", "host/terms", gonum},
+	"host/result":        {"internal/numeric", "internal/stream", "host/dataset", "host/descent", "host/fitted", "host/fitted/advice", "host/fitted/known", "host/fitted/stated", "host/infer", "host/infer/gain", "host/infer/leaveoneout", "host/loss", "host/metric", "host/mixture", "host/model", "host/moment", "host/optim", "host/predict", "host/problem", "host/recheck", "host/result/warn", "host/search", "host/search/climb", "host/search/penalty", "host/search/separation", "host/shard/newton", "host/terms", gonum},
 	"host/result/remedy": {"host/fitted", "host/infer", "host/infer/specification", "host/loss", "host/mixture", "host/model", "host/problem", "host/search/climb"},
 	"host/result/warn":   {"host/explore", "host/fitted", "host/infer", "host/loss", "host/model", "host/predict", "host/problem", "host/search/vacancy"},
 

@@ -11,6 +11,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 	"gonum.org/v1/gonum/stat/distuv"
 
+	"github.com/gatedlearning/moe/host/infer/leaveoneout"
 	"github.com/gatedlearning/moe/host/infer/sandwich"
 	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/mixture"
@@ -214,14 +215,14 @@ func innerVector(r *mat.Dense, s []float64) []float64 {
 	return out.RawVector().Data
 }
 
-// LeaveOneOut is [loss.LeaveOneOut] of a likelihood, or a part of it, and the maximum p that c is of. It is nil where c
+// LeaveOneOut is [leaveoneout.Each] of a likelihood, or a part of it, and the maximum p that c is of. It is nil where c
 // is made of sums.
 func (c *Covariance) LeaveOneOut(ctx context.Context, l *loss.Likelihood, p *model.Params,
-	kinks []float64) (*loss.LeftOut, error) {
+	kinks []float64) (*leaveoneout.Rows, error) {
 	if c.inverse == nil {
 		return nil, nil
 	}
-	return loss.LeaveOneOut(ctx, l, p, c.inverse, kinks)
+	return leaveoneout.Each(ctx, l, p, c.inverse, kinks)
 }
 
 // widened is how many times the bandwidth of least mean squared error that of [Dependent] is: intervals

@@ -6,6 +6,7 @@ import (
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 
+	"github.com/gatedlearning/moe/host/mixture"
 	"github.com/gatedlearning/moe/host/model"
 )
 
@@ -66,6 +67,43 @@ func (l *Likelihood) groupProducts(ctx context.Context, m *mat.SymDense, p *mode
 	}
 	m.SymOuterK(1, mat.NewDense(count, n, sums).T())
 	return nil
+}
+
+// Visitor is given blocks of rows: their places, of which the first row of block i is row i·[model.BlockRows] of the
+// table, what the mixture says of them, and g″ at their experts' predictors, K rows of N values, nil where the
+// regressors do not vary.
+type Visitor func(block int, b *model.Block, seen *mixture.Posterior, bend []float64) error
+
+// EachPosterior has all blocks visited, in any order: what the mixture with parameters p says of them has been
+// differentiated by the predictors and by log ψ, and is valid until the visitor returns. There are several at a time,
+// each with a visitor of its own, which visitor makes. kinks are those of g, as in [Likelihood.Information]. It panics
+// where rows are in groups.
+func (l *Likelihood) EachPosterior(ctx context.Context, p *model.Params, kinks []float64,
+	visitor func() Visitor) error {
+	if l.groups != nil {
+		panic("loss: EachPosterior of rows in groups")
+	}
+	if l.unread != nil {
+		return l.unread
+	}
+	l.kinks = kinks
+	l.unpack(l.here, l.Theta(p))
+	visitors := make([]Visitor, l.passes.workers)
+	return model.Each(ctx, l.rows, len(visitors), func(worker, _, block int, b *model.Block) error {
+		w := l.workOf(worker)
+		if err := l.observe(ctx, w, l.cur, block, b); err != nil {
+			return err
+		}
+		if err := l.slopes(ctx, w, l.cur, b, withBend); err != nil {
+			return err
+		}
+		w.Differentiate(w.dg)
+		w.DifferentiateNoise()
+		if visitors[worker] == nil {
+			visitors[worker] = visitor()
+		}
+		return visitors[worker](block, b, w.Posterior, w.bend)
+	})
 }
 
 // EachScore calls fn with the scores s_t = ∂/∂θ log p(y_t|x_t) of every block's rows at p, times the rows' weights, the

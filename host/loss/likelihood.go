@@ -142,9 +142,21 @@ func (l *Likelihood) AtEnd(p *model.Params, q Parameter) bool {
 	if q.Part != model.Noise || l.normal && l.free.LeastSigma == 0 {
 		return false
 	}
-	v, ends := math.Log(*q.In(p)), l.ends[q.Own]
-	return v <= ends.least+rounding || v >= ends.most-rounding
+	v := math.Log(*q.In(p))
+	least, most := l.Ends(q)
+	return v <= least+rounding || v >= most-rounding
 }
+
+// Ends returns what the logarithm of one of the density's own parameters may be.
+func (l *Likelihood) Ends(q Parameter) (least, most float64) {
+	return l.ends[q.Own].least, l.ends[q.Own].most
+}
+
+// Activation returns g.
+func (l *Likelihood) Activation() model.Activation { return l.act }
+
+// InGroups says whether rows are in groups, each of which has one expert.
+func (l *Likelihood) InGroups() bool { return l.groups != nil }
 
 // OfGroups returns what the mixture with parameters p says of the groups; nil where rows are in none.
 func (l *Likelihood) OfGroups(ctx context.Context, p *model.Params) (*GroupValues, error) {

@@ -10,6 +10,7 @@ import (
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 
+	"github.com/gatedlearning/moe/host/loss/losstest"
 	"github.com/gatedlearning/moe/host/mixture"
 	"github.com/gatedlearning/moe/host/model"
 )
@@ -21,14 +22,6 @@ func parse(t testing.TB, shape string) model.Hierarchy {
 		t.Fatal(err)
 	}
 	return h
-}
-
-// leaves are the activations of a tree's leaves, in turn.
-func leaves(k int) (out model.PerExpert) {
-	for i := range k {
-		out = append(out, []fn{identity, tanh, relu}[i%3])
-	}
-	return out
 }
 
 // treeDensity is log p(y|x) of a row, written out by going down the tree: sum over the
@@ -63,18 +56,16 @@ func treeDensity(act model.PerExpert, p *model.Params, x []float64, y float64) f
 	return math.Log(below(p.Tree, 0))
 }
 
-var treeShapes = []string{"2x2", "2x(1,2)", "3x(2,1,3)", "2x2x2"}
-
 // TestTrees: the likelihood of parameters with a tree, whose leaves have activations of
 // their own, is that of the density written out, and its gradient and information, with a ridge on
 // the gates, are its differences.
 func TestTrees(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 13))
-	for _, shape := range treeShapes {
+	for _, shape := range losstest.Trees {
 		for _, general := range []bool{false, true} {
 			h := parse(t, shape)
 			k := h.Leaves()
-			act := leaves(k)
+			act := losstest.Leaves(k)
 			p := randomParams(rng, k, 3, 0.7, general)
 			p.Tree = h
 			data := draw(rng, tanh, p, 500)
@@ -133,7 +124,7 @@ func TestTrees(t *testing.T) {
 // step lowers the likelihood.
 func TestEMStepOfATree(t *testing.T) {
 	rng := rand.New(rand.NewPCG(4, 13))
-	for _, shape := range treeShapes {
+	for _, shape := range losstest.Trees {
 		h := parse(t, shape)
 		p := randomParams(rng, h.Leaves(), 4, 0.1, false)
 		p.Tree = h
@@ -204,7 +195,7 @@ func TestSharedUnderATree(t *testing.T) {
 
 func testShared(t *testing.T, p *model.Params, data *model.Data) {
 	t.Helper()
-	act := leaves(3)
+	act := losstest.Leaves(3)
 	got, err := NewLikelihood(data, act, p, All, 2).Shared(t.Context(), p)
 	if err != nil {
 		t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/infer"
+	"github.com/gatedlearning/moe/host/infer/leaveoneout"
 	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/optim"
@@ -101,7 +102,7 @@ func leaveOneOut(ctx context.Context, p *problem.Problem, m *fitted.Model, s Set
 
 // refit fits the others from o without each row on which much rests, those of most influence first, puts what that says
 // in the place of the step, and returns how many these are.
-func (o *optimum) refit(ctx context.Context, left *loss.LeftOut, most int) (refitted int, err error) {
+func (o *optimum) refit(ctx context.Context, left *leaveoneout.Rows, most int) (refitted int, err error) {
 	influence := func(t int) float64 {
 		if v := max(math.Abs(left.Terms[t]), left.Moves[t]); !left.Lost[t] && !math.IsNaN(v) {
 			return v

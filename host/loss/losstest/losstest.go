@@ -54,6 +54,22 @@ var (
 	}
 )
 
+// Exp is a mean of counts.
+var Exp = Func{
+	func(z float64) float64 { return math.Exp(z / 2) }, func(z float64) float64 { return math.Exp(z/2) / 2 },
+}
+
+// Leaves are the activations of a tree's leaves, in turn.
+func Leaves(k int) (out model.PerExpert) {
+	for i := range k {
+		out = append(out, []Func{Identity, Tanh, ReLU}[i%3])
+	}
+	return out
+}
+
+// Trees are shapes of trees.
+var Trees = []string{"2x2", "2x(1,2)", "3x(2,1,3)", "2x2x2"}
+
 // Draw returns n rows of a mixture with parameters p.
 func Draw(rng *rand.Rand, act Func, p *model.Params, n int) *model.Data {
 	data := &model.Data{N: n, D: p.D}
@@ -185,4 +201,35 @@ func (s Shape) Kinks() []float64 {
 		return []float64{0}
 	}
 	return nil
+}
+
+// ZeroCases are mixtures of counts with a zero expert: parameters and
+// rows of weights, of one expert and of two.
+func ZeroCases(rng *rand.Rand) (names []string, all []*model.Params, tables []*model.Data) {
+	for _, family := range []string{"poisson", "negative-binomial"} {
+		for _, k := range []int{1, 2} {
+			p := Params(rng, k, 3, 0.8, true)
+			data := Draw(rng, Tanh, p, 300)
+			p.AddZero()
+			p.GatingIntercepts = make([]float64, k)
+			for _, v := range [][]float64{p.Gating, p.GatingIntercepts} {
+				for i := range v {
+					v[i] = rng.NormFloat64()
+				}
+			}
+			if p.Family = family; family == "poisson" {
+				p.Sigma = nil
+			}
+			for i := range data.Blocks {
+				b := &data.Blocks[i]
+				b.Role[model.Weights] = make([]float64, b.N)
+				for r := range b.Y {
+					b.Y[r] = math.Round(3 * math.Abs(b.Y[r]) * float64(rng.IntN(2)))
+					b.Role[model.Weights][r] = 0.5 + rng.Float64()
+				}
+			}
+			names, all, tables = append(names, family), append(all, p), append(tables, data)
+		}
+	}
+	return names, all, tables
 }

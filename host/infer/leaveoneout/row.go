@@ -1,10 +1,10 @@
-package loss
+package leaveoneout
 
 import "math"
 
-// leftOutRow is the step of one row that is left out, of its m predictors, in flat matrices of m rows: m is 2k or so,
+// step is the step of one row that is left out, of its m predictors, in flat matrices of m rows: m is 2k or so,
 // too small for a library's routines to be worth their calls.
-type leftOutRow struct {
+type step struct {
 	m    int
 	c    []float64 // C, the upper triangle
 	info []float64 // M, all of it
@@ -14,9 +14,9 @@ type leftOutRow struct {
 	first, x         []float64
 }
 
-func newLeftOutRow(m int) *leftOutRow {
+func newStep(m int) *step {
 	square, vector := func() []float64 { return make([]float64, m*m) }, func() []float64 { return make([]float64, m) }
-	return &leftOutRow{m, square(), square(), vector(), square(), square(), square(), vector(), vector()}
+	return &step{m, square(), square(), vector(), square(), square(), square(), vector(), vector()}
 }
 
 // nothingLeft is the pivot of I − R·M·Rᵀ below which it counts as 0: rounding of the products, beside 1.
@@ -24,7 +24,7 @@ const nothingLeft = 1e-14
 
 // take puts C·(I − M·C)⁻¹·u = Rᵀ·(I − R·M·Rᵀ)⁻¹·R·u in the place of u, and returns uᵀ times it, the move, and whether
 // the matrix in brackets is not positive definite: then the row is lost, and the step C·u.
-func (r *leftOutRow) take() (move float64, lost bool) {
+func (r *step) take() (move float64, lost bool) {
 	m := r.m
 	r.takeRoot()
 	for i := range m {
@@ -67,7 +67,7 @@ func (r *leftOutRow) take() (move float64, lost bool) {
 }
 
 // takeRoot makes R of C by Cholesky's algorithm, its rows 0 where C has no more rank.
-func (r *leftOutRow) takeRoot() {
+func (r *step) takeRoot() {
 	const least = 1e-12 // of a diagonal entry that is left
 	m := r.m
 	clear(r.root)
@@ -92,7 +92,7 @@ func (r *leftOutRow) takeRoot() {
 }
 
 // solve solves left·x = first by Cholesky's algorithm, in place, and says whether it could; x is first where not.
-func (r *leftOutRow) solve() bool {
+func (r *step) solve() bool {
 	m, u := r.m, r.left
 	for i := range m {
 		for j := i; j < m; j++ {
