@@ -22,7 +22,7 @@ type StandardErrors struct {
 	GatingIntercepts    []float64    `json:"gating_intercepts"`      // K−1, or null
 	OutputScale         *OutputScale `json:"output_scale,omitempty"` // nil where the model has none
 	Sigma               Sigma        `json:"sigma"`                  // null where sigma was given
-	// as of [Model]; 0 of one at an end of what it may be
+	// of the family, beside sigma; 0 of one at an end of what it may be
 	Own Own `json:"own,omitempty"`
 
 	// SigmaCorrected is for every noise level its estimate corrected for degrees of

@@ -28,17 +28,17 @@ type Vector struct {
 	D         int                 `json:"d"`
 	K         int                 `json:"k"`
 	Features  []string            `json:"features"`
-	Design    *terms.Design       `json:"design,omitempty"` // as of [Model]
+	Design    *terms.Design       `json:"design,omitempty"` // what raw columns became; absent where they are features
 	Outputs   []Output            `json:"outputs"`
 
 	// SharedGate is what the outputs have together where one gate is that of all; nil where
 	// every output is a mixture of its own.
 	SharedGate *SharedGate `json:"shared_gate,omitempty"`
 
-	// Approximation is as of [Model].
+	// Approximation is g as the fit evaluated it, where the activation ran in a plugin's process.
 	Approximation *native.Coefficients `json:"approximation,omitempty"`
 
-	Unknown []string `json:"-"` // as of [Model]
+	Unknown []string `json:"-"` // members of the file that nobody reads
 }
 
 // Output is the tree of one target. Rows of the gating are those of
@@ -51,7 +51,7 @@ type Output struct {
 	GatingIntercepts    []float64   `json:"gating_intercepts"`    // K−1, or null
 	Sigma               Sigma       `json:"sigma"`                // null where the mixture's mean is all there is
 
-	OutputScale    *OutputScale    `json:"output_scale,omitempty"` // as of [Model]
+	OutputScale    *OutputScale    `json:"output_scale,omitempty"` // the means are c + s·g; absent: they are g
 	Proportions    []float64       `json:"proportions,omitempty"`  // K means of P(z=i|x) over the rows
 	Fit            *Fit            `json:"fit,omitempty"`          // absent where the output was not fitted
 	StandardErrors *StandardErrors `json:"standard_errors,omitempty"`

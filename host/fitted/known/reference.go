@@ -19,7 +19,7 @@ type Reference struct {
 	Activation stated.Activation
 	Leaves     []stated.Activation // of the experts, where they have several
 	Params     *model.Params
-	Unknown    []string // as of [fitted.Model]
+	Unknown    []string // members of the file that nobody reads
 }
 
 // ReadReference reads the parameters in a model file or a truth file, told apart by

@@ -26,17 +26,18 @@ type Truth struct {
 	K      int     `json:"k"`
 	D      int     `json:"d"`
 	Sigma  float64 `json:"sigma"`
-	// the density of y, as of [Model], whose own parameter of this name Sigma is; 0 where it has none
-	Family     string              `json:"family,omitempty"`
-	Own        fitted.Own          `json:"own,omitempty"`         // as of [Model]
-	ZeroExpert bool                `json:"zero_expert,omitempty"` // as of [Model]
+	// the density of y; Sigma is its scale, 0 where it has none, and Own its other parameters by name; "" is normal noise
+	Family string     `json:"family,omitempty"`
+	Own    fitted.Own `json:"own,omitempty"` // of the family, beside sigma
+	// beside the K experts of counts there is one that is always 0
+	ZeroExpert bool                `json:"zero_expert,omitempty"`
 	Activation stated.Activation   `json:"activation"`
 	Hierarchy  string              `json:"hierarchy,omitempty"`
 	Leaves     []stated.Activation `json:"leaves,omitempty"`
 	Regressors [][]float64         `json:"regressors"`
 	Gating     [][]float64         `json:"gating"`
 
-	Unknown []string `json:"-"` // as of [fitted.Model]
+	Unknown []string `json:"-"` // members of the file that nobody reads
 }
 
 // NewTruth is the truth file of parameters without intercepts whose noise is
