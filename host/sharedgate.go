@@ -46,11 +46,6 @@ func FitSharedGate(ctx context.Context, act sdk.Activation, targets []Target, no
 		cfg.untied("a gate of several targets")); err != nil {
 		return nil, err
 	}
-	for _, t := range targets {
-		if t.Source.Schema().Roles[model.Clusters] != "" {
-			return nil, problem.Refuse("standard errors by clusters are for targets with gates of their own")
-		}
-	}
 	s := &sharedGate{cfg: cfg, targets: targets, noise: noise}
 	defer s.close()
 	if err := s.load(ctx, act); err != nil {
@@ -117,8 +112,6 @@ func checkSharedGate(c Config, noise NoiseCovariance) error {
 		return problem.Refuse("output scale %s is for one target", c.Output)
 	case c.Arrangements:
 		return problem.Refuse("arrangements are those of targets with gates of their own")
-	case c.wants(Dependent):
-		return problem.Refuse("standard errors of dependent rows are for targets with gates of their own")
 	}
 	if c.Noise != nil {
 		for _, known := range []Noise{Shared{}, PerExpert{}} {

@@ -18,7 +18,6 @@ import (
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/infer"
-	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/metric"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/predict"
@@ -44,7 +43,7 @@ func TestSharedGateOfOneTarget(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg.Errors = []ErrorKind{Robust}
+	cfg.Errors = []ErrorKind{Robust, Dependent}
 	robust, err := Fit(t.Context(), act, targets[0].Source, cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -56,6 +55,15 @@ func TestSharedGateOfOneTarget(t *testing.T) {
 	for i, row := range robust.StandardErrors.Regressors {
 		if got := v.Outputs[0].StandardErrors; got.Kind != "robust" || !floats.EqualApprox(got.Regressors[i], row, 1e-6) {
 			t.Errorf("%s standard errors %v, want %v", got.Kind, got.Regressors[i], row)
+		}
+	}
+	got, want := v.Outputs[0].HAC, robust.HAC
+	if got.Bandwidth != want.Bandwidth || got.CriticalValue != want.CriticalValue || got.StandardErrors.Kind != "hac" {
+		t.Errorf("dependent rows: %+v, want %+v", got, want)
+	}
+	for i, row := range want.StandardErrors.Regressors {
+		if got := got.StandardErrors.Regressors[i]; !floats.EqualApprox(got, row, 1e-6) {
+			t.Errorf("standard errors with dependence %v, want %v", got, row)
 		}
 	}
 	cfg.Errors = nil
@@ -190,7 +198,6 @@ func TestSharedGate(t *testing.T) {
 		"noise covariance":   func(_ *Config, _ *[]Target, n *NoiseCovariance) { *n = "round" },
 		"by method auto":     func(c *Config, _ *[]Target, _ *NoiseCovariance) { c.Method = EM{} },
 		"for one target":     func(c *Config, _ *[]Target, _ *NoiseCovariance) { c.Output = SharedScale },
-		"of dependent rows":  func(c *Config, _ *[]Target, _ *NoiseCovariance) { c.Errors = []ErrorKind{Dependent} },
 		"sigma is estimated": func(c *Config, _ *[]Target, _ *NoiseCovariance) { c.Noise = Shared{Sigma: 0.1} },
 		"no targets":         func(_ *Config, to *[]Target, _ *NoiseCovariance) { *to = nil },
 		"gates of their own": func(_ *Config, to *[]Target, _ *NoiseCovariance) {
@@ -219,69 +226,6 @@ func compact(t *testing.T, text []byte) []byte {
 		t.Fatal(err)
 	}
 	return out.Bytes()
-}
-
-// TestSharedGateErrors: the covariance of noise levels and correlations is that of the delta
-// method with derivatives by differences.
-func TestSharedGateErrors(t *testing.T) {
-	root := mat.NewDense(3, 3, []float64{0.1, 0, 0, 0.05, 0.2, 0, -0.1, 0.1, 0.3})
-	truths := []*model.Params{apart(2, 2, 1, 1), apart(2, 2, 1, 2), apart(2, 2, 1, 3)}
-	x, y := severalTargets(truths, 600, root, true, 2)
-	var rows []model.Rows
-	for _, target := range targetsOf(x, y, truths) {
-		kept, err := dataset.Rows(t.Context(), target.Source, 0, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
-		rows = append(rows, kept.Rows)
-	}
-	act := activation(identity.Family, nil)
-	p := model.NewVectorParams(2, 2, 3, true)
-	copy(p.Regressors, []float64{1, 0, 0, 1, 1, 1, -1, 0, 0, -1, 1, -1})
-	copy(p.Noise[0].Scale, []float64{0.5, 1, 2})
-	copy(p.Noise[0].Lower, []float64{0.3, -0.4, 0.5})
-	l := loss.NewVector(model.Beside(rows), act, p, loss.All, 1)
-	n := l.Dim()
-	h := mat.NewSymDense(n, nil)
-	for i := range n {
-		h.SetSym(i, i, 1)
-	}
-	c, err := infer.VectorCovariance(h, nil, make([]float64, n), l.Parameters(), p, l.Rows(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	theta := l.Theta(p)
-	derived := func(theta []float64) (out []float64) {
-		cov := l.Params(theta).NoiseOf(0).Covariance()
-		for c := range 3 {
-			out = append(out, math.Sqrt(cov.At(c, c)))
-		}
-		for _, pair := range [][2]int{{1, 0}, {2, 0}, {2, 1}} {
-			out = append(out, cov.At(pair[0], pair[1])/out[pair[0]]/out[pair[1]])
-		}
-		return out
-	}
-	const step = 1e-5
-	jacobian := mat.NewDense(6, 6, nil)
-	for j := range 6 {
-		up, down := append([]float64(nil), theta...), append([]float64(nil), theta...)
-		up[n-6+j] += step
-		down[n-6+j] -= step
-		above, below := derived(up), derived(down)
-		for i := range 6 {
-			jacobian.Set(i, j, (above[i]-below[i])/(2*step))
-		}
-	}
-	var want mat.Dense
-	want.Mul(jacobian, jacobian.T())
-	for i := range 6 {
-		for j := range 6 {
-			// Truncation of 1e−10 and rounding of 1e−11.
-			if got := c.Matrix.At(n-6+i, n-6+j); math.Abs(got-want.At(i, j)) > 1e-8 {
-				t.Errorf("entry (%d, %d) is %v, want %v", i, j, got, want.At(i, j))
-			}
-		}
-	}
 }
 
 var sharedGateSeeds = flag.Int("sharedgate", 4, "data sets of every cell of TestSharedGateCoverage")

@@ -31,6 +31,8 @@ type SharedGate struct {
 	Correlations [][][]float64 `json:"correlations"`
 	// where the noise is full and there are any
 	CorrelationErrors [][][]float64 `json:"correlation_standard_errors,omitempty"`
+	// where the noise is full and standard errors for dependent rows were asked for
+	CorrelationHACErrors [][][]float64 `json:"correlation_hac_standard_errors,omitempty"`
 
 	Proportions []float64   `json:"proportions,omitempty"` // K means of P(z=i|x) over the rows
 	Fit         *Fit        `json:"fit,omitempty"`         // of all outputs together; absent where they were not fitted
@@ -150,9 +152,15 @@ func (s *SharedGate) validate(v *Vector) error {
 			}
 		}
 	}
-	for i, se := range s.CorrelationErrors {
-		if err := check.Matrix(fmt.Sprintf("shared_gate.correlation_standard_errors[%d]", i), se, m, m); err != nil {
-			return err
+	for _, of := range []struct {
+		name   string
+		errors [][][]float64
+	}{{"correlation_standard_errors", s.CorrelationErrors},
+		{"correlation_hac_standard_errors", s.CorrelationHACErrors}} {
+		for i, se := range of.errors {
+			if err := check.Matrix(fmt.Sprintf("shared_gate.%s[%d]", of.name, i), se, m, m); err != nil {
+				return err
+			}
 		}
 	}
 	if _, err := v.noise(); err != nil {

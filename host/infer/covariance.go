@@ -145,7 +145,7 @@ func EstimateGiven(ctx context.Context, l *loss.Likelihood, p *model.Params, kin
 		own: mixture.DensityOf(p.Family).Own()}
 	if kind != Observed {
 		m := mat.NewSymDense(n, nil)
-		if err := c.scoreProducts(ctx, m, l, p, c.inverse); err != nil {
+		if err := scoreProducts(ctx, c, m, l, p, c.inverse); err != nil {
 			return nil, err
 		}
 		c.Matrix = sandwich.Of(v, submatrix(m, left))
@@ -229,8 +229,14 @@ func (c *Covariance) LeaveOneOut(ctx context.Context, l *loss.Likelihood, p *mod
 // ask for less bias than that has, and [Covariance.Critical] knows what it costs in variance.
 const widened = 2
 
-// scoreProducts writes the middle of the sandwich around v to m.
-func (c *Covariance) scoreProducts(ctx context.Context, m *mat.SymDense, l *loss.Likelihood, p *model.Params,
+// scored is a likelihood with parameters P whose rows have scores.
+type scored[P any] interface {
+	sandwich.Scores[P]
+	ScoreProducts(ctx context.Context, m *mat.SymDense, p P) error
+}
+
+// scoreProducts writes the middle of the sandwich around v to m, and to c of what it was made.
+func scoreProducts[P any](ctx context.Context, c *Covariance, m *mat.SymDense, l scored[P], p P,
 	v *mat.SymDense) (err error) {
 	switch c.Kind {
 	case Robust:

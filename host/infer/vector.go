@@ -1,6 +1,7 @@
 package infer
 
 import (
+	"context"
 	"fmt"
 	"math"
 
@@ -12,23 +13,38 @@ import (
 	"github.com/gatedlearning/moe/internal/numeric"
 )
 
-// VectorCovariance is that of the estimates of a mixture with vector outputs, of which the
-// observed information and the score at p are known ([loss.Vector.Information]). The
+// EstimateVector is [Estimate] of a mixture with vector outputs at its maximum p. The
 // parameters are θ's; those of a noise are its levels σ_c = √Σ_cc and, where it is full, its
-// correlations Σ_cb/(σ_c·σ_b) in the places of u_cb, by the delta method. Its kind is
-// [Observed], or [Robust] where the sums of the products of the rows' scores are given
-// ([loss.Vector.ScoreProducts]).
-func VectorCovariance(h, products *mat.SymDense, score []float64, parameters []loss.Parameter, p *model.VectorParams,
-	rows float64, kinks []float64) (*Covariance, error) {
-	v, err := inverseAt(h, score, rows, kinks)
+// correlations Σ_cb/(σ_c·σ_b) in the places of u_cb, by the delta method.
+func EstimateVector(ctx context.Context, l *loss.Vector, p *model.VectorParams, kind Kind,
+	kinks []float64) (*Covariance, error) {
+	n := l.Dim()
+	if n > MaxParameters || !l.Dense() {
+		return nil, &NoneError{Reason: fmt.Sprintf("%d parameters are too many to invert their information", n)}
+	}
+	h, score := mat.NewSymDense(n, nil), make([]float64, n)
+	if err := l.Information(ctx, h, score, p, kinks); err != nil {
+		return nil, err
+	}
+	v, err := inverseAt(h, score, l.Rows(), kinks)
 	if err != nil {
 		return nil, err
 	}
-	kind := Observed
-	if products != nil {
-		kind, v = Robust, sandwich.Of(v, products)
+	c := &Covariance{Kind: kind, Parameters: l.Parameters(), Matrix: v, rows: l.N(), d: p.D}
+	if kind != Observed {
+		m := mat.NewSymDense(n, nil)
+		if err := scoreProducts(ctx, c, m, l, p, v); err != nil {
+			return nil, err
+		}
+		c.Matrix = sandwich.Of(v, m)
 	}
-	n := len(parameters)
+	c.noiseFromFactors(p)
+	return c, c.check()
+}
+
+// noiseFromFactors turns the covariance of log s and u into that of noise levels and correlations.
+func (c *Covariance) noiseFromFactors(p *model.VectorParams) {
+	n := len(c.Parameters)
 	jacobian := mat.NewDense(n, n, nil)
 	for i := range n {
 		jacobian.Set(i, i, 1)
@@ -40,10 +56,9 @@ func VectorCovariance(h, products *mat.SymDense, score []float64, parameters []l
 		jacobian.Slice(at, at+shape, at, at+shape).(*mat.Dense).Copy(noiseJacobian(noise))
 	}
 	var left, both mat.Dense
-	left.Mul(jacobian, v)
+	left.Mul(jacobian, c.Matrix)
 	both.Mul(&left, jacobian.T())
-	c := &Covariance{Kind: kind, Parameters: parameters, Matrix: numeric.Symmetric(&both), d: p.D}
-	return c, c.check()
+	c.Matrix = numeric.Symmetric(&both)
 }
 
 // noiseShape is the number of parameters of one noise of p.
@@ -98,7 +113,7 @@ func noiseParameters(c *Covariance) (n int) {
 	return n
 }
 
-// VectorErrors writes the standard errors of a [VectorCovariance] to their parameters'
+// VectorErrors writes the standard errors of [EstimateVector] to their parameters'
 // places: of coordinate c to se[c], and of the correlations of noise level s to
 // correlations[s], M×M.
 func VectorErrors(c *Covariance, se []*model.Params, correlations [][][]float64) {
@@ -127,7 +142,7 @@ func VectorErrors(c *Covariance, se []*model.Params, correlations [][][]float64)
 	}
 }
 
-// VectorNames are the names of the parameters of a [VectorCovariance] with so many noise
+// VectorNames are the names of the parameters of [EstimateVector] with so many noise
 // levels, as of [Covariance.Names]: those of a target begin with its name.
 func VectorNames(c *Covariance, features, targets []string, levels int) []string {
 	m, shape := len(targets), noiseParameters(c)/levels

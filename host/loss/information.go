@@ -21,7 +21,7 @@ import (
 // those of g, ascending; differences do not reach across them, and where g is
 // piecewise linear there is no g″. The information is that of a point at which
 // no row sits on a kink. A noise level at its floor has a score as any other.
-func (l *Likelihood) Information(ctx context.Context, h *mat.SymDense, score []float64, p *model.Params,
+func (l *surface[P]) Information(ctx context.Context, h *mat.SymDense, score []float64, p P,
 	kinks []float64) error {
 	l.kinks = kinks
 	s, err := l.at(ctx, l.Theta(p), ofGradient|ofInformation|withBend)
@@ -39,7 +39,7 @@ func (l *Likelihood) Information(ctx context.Context, h *mat.SymDense, score []f
 // ScoreProducts writes Σ_rows s·sᵀ at p to m, with s = ∂/∂θ log p(y|x) the
 // score of a row, times its weight where it has one: the middle of the sandwich
 // covariance. A row is one observation, however much it weighs; of rows in groups a group is one.
-func (l *Likelihood) ScoreProducts(ctx context.Context, m *mat.SymDense, p *model.Params) error {
+func (l *surface[P]) ScoreProducts(ctx context.Context, m *mat.SymDense, p P) error {
 	if l.groups != nil {
 		return l.groupProducts(ctx, m, p)
 	}
@@ -52,7 +52,7 @@ func (l *Likelihood) ScoreProducts(ctx context.Context, m *mat.SymDense, p *mode
 }
 
 // groupProducts is ScoreProducts of rows in groups: Σ_g S_g·S_gᵀ, S_g the sum of the scores of the rows of a group.
-func (l *Likelihood) groupProducts(ctx context.Context, m *mat.SymDense, p *model.Params) error {
+func (l *surface[P]) groupProducts(ctx context.Context, m *mat.SymDense, p P) error {
 	n, count, block := len(l.parameters), len(l.groups.weight), 0
 	sums := make([]float64, count*n) // of the groups' scores, rows of n
 	if err := l.EachScore(ctx, p, func(scores [][]float64, _ *model.Block) {
@@ -109,24 +109,22 @@ func (l *Likelihood) EachPosterior(ctx context.Context, p *model.Params, kinks [
 // EachScore calls fn with the scores s_t = ∂/∂θ log p(y_t|x_t) of every block's rows at p, times the rows' weights, the
 // blocks in order: scores[i][t] is by parameter i of θ, of [Likelihood.Parameters], at row t of the block, valid until
 // fn returns. Where rows are in groups those of a group add up to the group's.
-func (l *Likelihood) EachScore(ctx context.Context, p *model.Params,
-	fn func(scores [][]float64, b *model.Block)) error {
+func (l *surface[P]) EachScore(ctx context.Context, p P, fn func(scores [][]float64, b *model.Block)) error {
 	if l.unread != nil {
 		return l.unread
 	}
 	l.unpack(l.here, l.Theta(p))
-	if l.groups != nil {
-		if err := l.takeGroups(ctx, l.cur); err != nil {
-			return err
-		}
+	at, err := l.pass.ready(ctx, l.cur)
+	if err != nil {
+		return err
 	}
 	w, block := l.newWork(), 0
 	return model.InOrder(ctx, l.rows, func(b *model.Block) error {
-		if err := l.observe(ctx, w, l.cur, block, b); err != nil {
+		if err := l.by.observe(ctx, w, at, block, b); err != nil {
 			return err
 		}
 		block++
-		if err := l.slopes(ctx, w, l.cur, b, ofProducts); err != nil {
+		if err := l.by.slopes(ctx, w, at, b, ofProducts); err != nil {
 			return err
 		}
 		fn(w.scoresOf(l.layout), b)

@@ -230,6 +230,13 @@ func (s *passes) sum(ctx context.Context, p *model.Params, want quantity) (*sums
 	return &s.total, nil
 }
 
+func (s *passes) ready(ctx context.Context, p *model.Params) (*model.Params, error) {
+	if s.groups == nil {
+		return p, nil
+	}
+	return p, s.takeGroups(ctx, p)
+}
+
 func (s *passes) writeScore(dst []float64, factor float64, of *sums, p *model.Params) {
 	of.gradient.write(dst, factor, p, s.mix.Density)
 }

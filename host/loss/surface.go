@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"gonum.org/v1/gonum/mat"
+
+	"github.com/gatedlearning/moe/host/model"
 )
 
 // surface is what the likelihood of one target and that of several have in common, of parameters P.
@@ -24,6 +26,8 @@ type surface[P interface{ Clone() P }] struct {
 type summed[P any] interface {
 	// sum returns the sums over all rows of what is wanted at p, valid until the next.
 	sum(ctx context.Context, p P, want quantity) (*sums, error)
+	// ready has what blocks are seen under at p made, and returns the parameters of the gate, or all of one target.
+	ready(ctx context.Context, p P) (*model.Params, error)
 	// writeScore writes the score, times factor, to dst, of sums at p, of a noise level at its floor as any other.
 	writeScore(dst []float64, factor float64, of *sums, p P)
 }

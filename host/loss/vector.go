@@ -6,8 +6,6 @@ import (
 	"math"
 	"slices"
 
-	"gonum.org/v1/gonum/mat"
-
 	"github.com/gatedlearning/moe/host/model"
 )
 
@@ -68,31 +66,6 @@ func newVectorLayout(p *model.VectorParams, free Free) *layout {
 
 // VectorDim returns the number of parameters of [NewVector] of the shape of p.
 func VectorDim(p *model.VectorParams, free Free) int { return len(newVectorLayout(p, free).parameters) }
-
-// Information writes the observed information at p to h and the score to score, as
-// [Likelihood.Information] does, for a g with these kinks.
-func (l *Vector) Information(ctx context.Context, h *mat.SymDense, score []float64, p *model.VectorParams,
-	kinks []float64) error {
-	l.kinks = kinks
-	s, err := l.under(ctx, p, ofGradient|ofInformation|withBend)
-	if err != nil {
-		return err
-	}
-	s.information.write(h, 1)
-	l.pass.writeScore(score, 1, s, p)
-	return nil
-}
-
-// ScoreProducts writes Σ_rows w²·s·sᵀ of the rows' scores s = ∂log p(y|x)/∂θ at p, with their
-// weights, to m, as [Likelihood.ScoreProducts] does.
-func (l *Vector) ScoreProducts(ctx context.Context, m *mat.SymDense, p *model.VectorParams) error {
-	s, err := l.under(ctx, p, ofProducts)
-	if err != nil {
-		return err
-	}
-	s.products.write(m)
-	return nil
-}
 
 // Mass returns how many rows each expert has by the posterior, Σ r_i.
 func (l *Vector) Mass(ctx context.Context, p *model.VectorParams) ([]float64, error) {

@@ -76,6 +76,11 @@ func (s *vectorPasses) sum(ctx context.Context, p *model.VectorParams, want quan
 	return s.passes.sum(ctx, p.Gate(), want)
 }
 
+func (s *vectorPasses) ready(_ context.Context, p *model.VectorParams) (*model.Params, error) {
+	s.take(p)
+	return p.Gate(), nil
+}
+
 func (s *vectorPasses) writeScore(dst []float64, factor float64, of *sums, p *model.VectorParams) {
 	of.several.gradient.write(dst, factor, p)
 }

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/report/numeral"
@@ -51,12 +52,43 @@ func sharedGateScreen(w io.Writer, v *fitted.Vector, file string, all bool) erro
 }
 
 // writeShared writes the experts of every target, the gate, and the correlations of the noise, with at
-// most so many features, or all of them.
+// most so many features, or all of them, and again with standard errors for rows that follow each other.
 func writeShared(out io.Writer, v *fitted.Vector, most int, all bool) {
-	s := v.SharedGate
 	if all {
 		most = v.D
 	}
+	writeTargets(out, v, most)
+	if se := v.Outputs[0].StandardErrors; se != nil && se.Kind != "observed" {
+		fmt.Fprintf(out, "\n%s\n", errorsBy(se))
+	}
+	if with := WithDependence(v); with != nil {
+		fmt.Fprintf(out, "\n%s\n", dependence(v.Outputs[0].HAC))
+		writeTargets(out, with, most)
+	}
+	if v.D > most {
+		fmt.Fprintln(out, "\n--all shows all features")
+	}
+}
+
+// WithDependence is v with the standard errors for rows that follow each other in the place of the others; nil where it
+// has none, or there is no room for them.
+func WithDependence(v *fitted.Vector) *fitted.Vector {
+	if v.Outputs[0].HAC == nil || v.K > maxErrors {
+		return nil
+	}
+	with, shared := *v, *v.SharedGate
+	with.Outputs, with.SharedGate = slices.Clone(v.Outputs), &shared
+	shared.CorrelationErrors = shared.CorrelationHACErrors
+	for j := range with.Outputs {
+		o := &with.Outputs[j]
+		o.StandardErrors, o.Truth = o.HAC.StandardErrors, nil
+	}
+	return &with
+}
+
+// writeTargets writes the experts of every target, the gate, and the correlations of the noise.
+func writeTargets(out io.Writer, v *fitted.Vector, most int) {
+	s := v.SharedGate
 	for j := range v.Outputs {
 		m := v.Model(j)
 		fmt.Fprintf(out, "\nTarget %s", shown.Name(m.Target))
@@ -79,9 +111,6 @@ func writeShared(out io.Writer, v *fitted.Vector, most int, all bool) {
 		for i := range s.Correlations {
 			writeTable(out, Correlations(v, i))
 		}
-	}
-	if v.D > most {
-		fmt.Fprintln(out, "\n--all shows all features")
 	}
 }
 

@@ -36,6 +36,15 @@ const maxErrors = 6
 
 // uncertainty is the line on the standard errors.
 func uncertainty(m *fitted.Model, s *fitted.StandardErrors) string {
+	line := errorsBy(s) + SharedNoise(m, s)
+	if m.K > maxErrors {
+		line += " Those of the coefficients are in the model file."
+	}
+	return line
+}
+
+// errorsBy says of what kind standard errors are.
+func errorsBy(s *fitted.StandardErrors) string {
 	by, sides := "the observed information", "1.96"
 	switch {
 	case s.Kind == "robust":
@@ -46,26 +55,26 @@ func uncertainty(m *fitted.Model, s *fitted.StandardErrors) string {
 	case s.Kind == fitted.KindPenalised:
 		by = "the penalised information, approximate"
 	}
-	line := fmt.Sprintf("Standard errors (±) by %s; a 95 %% interval is %s of them to either side.", by, sides) +
-		SharedNoise(m, s)
-	if m.K > maxErrors {
-		line += " Those of the coefficients are in the model file."
-	}
-	return line
+	return fmt.Sprintf("Standard errors (±) by %s; a 95 %% interval is %s of them to either side.", by, sides)
 }
 
 // Dependence is the line on the standard errors for rows that follow each other.
 func Dependence(m *fitted.Model) string {
-	line := fmt.Sprintf("Standard errors with dependence of rows: the sandwich by the Bartlett kernel, bandwidth %s "+
-		"(Newey and West 1987, Andrews 1991)", numeral.Plural(m.HAC.Bandwidth, "row"))
-	if c := m.HAC.CriticalValue; c > 0 {
-		line += fmt.Sprintf("; a 95 %% interval is %.3g of them to either side", c)
-	}
-	line += "."
+	line := dependence(m.HAC)
 	if shared := sharedOwn(m, m.HAC.StandardErrors); shared != "" {
 		line += " " + shared + "."
 	}
 	return line
+}
+
+// dependence is [Dependence] without the noise.
+func dependence(h *fitted.HAC) string {
+	line := fmt.Sprintf("Standard errors with dependence of rows: the sandwich by the Bartlett kernel, bandwidth %s "+
+		"(Newey and West 1987, Andrews 1991)", numeral.Plural(h.Bandwidth, "row"))
+	if c := h.CriticalValue; c > 0 {
+		line += fmt.Sprintf("; a 95 %% interval is %.3g of them to either side", c)
+	}
+	return line + "."
 }
 
 // DependentErrors are the tables of the coefficients with the standard errors for rows that

@@ -128,23 +128,15 @@ func (s *vector) uncertainty(ctx context.Context, v *fitted.Vector, l *loss.Vect
 	case best.Ridge > 0:
 		fit.Notes = append(fit.Notes, "no standard errors: the gate separates")
 		return nil
-	case !l.Dense() || l.Dim() > infer.MaxParameters:
-		fit.Notes = append(fit.Notes, fmt.Sprintf("no standard errors: %d parameters are too many to invert their "+
-			"information", l.Dim()))
-		return nil
 	}
-	h, score := mat.NewSymDense(l.Dim(), nil), make([]float64, l.Dim())
-	if err := l.Information(ctx, h, score, params, p.Kinks()); err != nil {
-		return err
-	}
-	var products *mat.SymDense
-	if slices.Contains(s.Errors, infer.Robust) {
-		products = mat.NewSymDense(l.Dim(), nil)
-		if err := l.ScoreProducts(ctx, products, params); err != nil {
-			return err
+	covariance := func(kind infer.Kind) (*infer.Covariance, error) {
+		c, err := infer.EstimateVector(ctx, l, params, kind, p.Kinks())
+		if u := p.Units; err == nil && u != nil {
+			c.Convert(u.Mean, u.SD)
 		}
+		return c, err
 	}
-	c, err := infer.VectorCovariance(h, products, score, l.Parameters(), params, l.Rows(), p.Kinks())
+	c, err := covariance(s.kind(p))
 	if none := (*infer.NoneError)(nil); errors.As(err, &none) {
 		fit.Notes = append(fit.Notes, "no standard errors: "+none.Reason)
 		return nil
@@ -152,10 +144,15 @@ func (s *vector) uncertainty(ctx context.Context, v *fitted.Vector, l *loss.Vect
 	if err != nil {
 		return err
 	}
-	if u := p.Units; u != nil {
-		c.Convert(u.Mean, u.SD)
-	}
 	s.noteErrors(v, c, params)
+	warnClusters(fit, p, len(c.Parameters))
+	if slices.Contains(s.Errors, infer.Dependent) {
+		dependent, err := covariance(infer.Dependent)
+		if err != nil { // the information has been inverted
+			return err
+		}
+		s.noteDependence(v, dependent, params)
+	}
 	for _, row := range v.Outputs[0].StandardErrors.Gating {
 		for j, se := range row {
 			if p.Units != nil {
@@ -175,22 +172,44 @@ func (s *vector) uncertainty(ctx context.Context, v *fitted.Vector, l *loss.Vect
 // variance, from which on odds of e to that power are as likely as their inverse.
 const mostGateError = 100
 
-// noteErrors writes the standard errors of a covariance to the model.
-func (s *vector) noteErrors(v *fitted.Vector, c *infer.Covariance, params *model.VectorParams) {
-	p, m := s.task.Problems[0], params.M
-	sg := v.SharedGate
-	expert, _ := p.Shape.Free().Columns(params.Coordinate(0))
+// standardErrors are those of a covariance as files state them, for every target, and those of the correlations.
+func (s *vector) standardErrors(c *infer.Covariance, params *model.VectorParams) (targets []*fitted.StandardErrors,
+	correlations [][][]float64) {
 	var se []*model.Params
-	for j := range m {
+	for j := range params.M {
 		se = append(se, params.Coordinate(j).Like())
 	}
-	correlations := make([][][]float64, len(params.Noise))
-	for i := range correlations {
-		correlations[i] = rowsOf(mat.NewSymDense(m, nil))
+	for range params.Noise {
+		correlations = append(correlations, rowsOf(mat.NewSymDense(params.M, nil)))
 	}
 	infer.VectorErrors(c, se, correlations)
-	for j := range m {
+	for j := range se {
 		out := fitted.NewStandardErrors(string(c.Kind), se[j], true)
+		out.Clusters = clusters(c, s.task.Problems[0])
+		targets = append(targets, out)
+	}
+	if !s.task.Full {
+		correlations = nil
+	}
+	return targets, correlations
+}
+
+// noteDependence writes the standard errors for rows that follow each other to the model.
+func (s *vector) noteDependence(v *fitted.Vector, c *infer.Covariance, params *model.VectorParams) {
+	se, correlations := s.standardErrors(c, params)
+	for j := range v.Outputs {
+		v.Outputs[j].HAC = dependence(c, se[j])
+	}
+	v.SharedGate.CorrelationHACErrors = correlations
+}
+
+// noteErrors writes the standard errors of a covariance to the model.
+func (s *vector) noteErrors(v *fitted.Vector, c *infer.Covariance, params *model.VectorParams) {
+	p, sg := s.task.Problems[0], v.SharedGate
+	expert, _ := p.Shape.Free().Columns(params.Coordinate(0))
+	var se []*fitted.StandardErrors
+	se, sg.CorrelationErrors = s.standardErrors(c, params)
+	for j, out := range se {
 		for i, sigma := range v.Outputs[j].Sigma {
 			rows, coefficients := p.Weights.Total, float64(len(expert))
 			if len(v.Outputs[j].Sigma) > 1 {
@@ -199,13 +218,10 @@ func (s *vector) noteErrors(v *fitted.Vector, c *infer.Covariance, params *model
 				coefficients *= float64(params.K)
 			}
 			out.SigmaCorrected = append(out.SigmaCorrected, infer.NoiseCorrected(sigma, rows, coefficients))
-			lower, upper := infer.NoiseInterval(sigma, se[j].Sigma[i], 0.95, rows, coefficients)
+			lower, upper := infer.NoiseInterval(sigma, out.Sigma[i], 0.95, rows, coefficients)
 			out.SigmaInterval = append(out.SigmaInterval, []float64{lower, upper})
 		}
 		v.Outputs[j].StandardErrors = out
-	}
-	if s.task.Full {
-		sg.CorrelationErrors = correlations
 	}
 	if n := len(c.Parameters); n > mostCovariance {
 		sg.Fit.Notes = append(sg.Fit.Notes,

@@ -55,10 +55,7 @@ func uncertainty(ctx context.Context, m *fitted.Model, p *problem.Problem, out *
 		return err
 	}
 	m.StandardErrors = at.standardErrors(c)
-	if n := len(c.Parameters); p.Clusters > 0 && p.Clusters <= n {
-		m.Fit.Warn(fitted.WarnErrors, "%d clusters for %d parameters: their covariance by clusters is singular, and "+
-			"standard errors from so few are too small as a rule", p.Clusters, n)
-	}
+	warnClusters(&m.Fit, p, len(c.Parameters))
 	if p.Shape.Sigma == 0 && p.Shape.Normal() {
 		noiseIntervals(p, m, c)
 	}
@@ -68,8 +65,7 @@ func uncertainty(ctx context.Context, m *fitted.Model, p *problem.Problem, out *
 		if err != nil { // the information has been inverted
 			return err
 		}
-		m.HAC = &fitted.HAC{Kernel: "bartlett", Bandwidth: dependent.Bandwidth,
-			StandardErrors: at.standardErrors(dependent), CriticalValue: dependent.Critical()}
+		m.HAC = dependence(dependent, at.standardErrors(dependent))
 	}
 	if n := len(c.Parameters); n > mostCovariance {
 		m.Fit.Notes = append(m.Fit.Notes,
@@ -82,6 +78,27 @@ func uncertainty(ctx context.Context, m *fitted.Model, p *problem.Problem, out *
 		m.HAC.Covariance = rowsOf(dependent.Matrix)
 	}
 	return nil
+}
+
+// warnClusters warns where there are no more clusters than parameters.
+func warnClusters(f *fitted.Fit, p *problem.Problem, parameters int) {
+	if p.Clusters > 0 && p.Clusters <= parameters {
+		f.Warn(fitted.WarnErrors, "%d clusters for %d parameters: their covariance by clusters is singular, and "+
+			"standard errors from so few are too small as a rule", p.Clusters, parameters)
+	}
+}
+
+// dependence is what a file says of standard errors for rows that follow each other.
+func dependence(c *infer.Covariance, se *fitted.StandardErrors) *fitted.HAC {
+	return &fitted.HAC{Kernel: "bartlett", Bandwidth: c.Bandwidth, StandardErrors: se, CriticalValue: c.Critical()}
+}
+
+// clusters is what a file says of the clusters of a covariance; nil where it is by none.
+func clusters(c *infer.Covariance, p *problem.Problem) *fitted.Clusters {
+	if c.Kind != infer.Clustered {
+		return nil
+	}
+	return &fitted.Clusters{Column: p.Schema.Roles[model.Clusters], Count: c.Clusters, CriticalValue: c.Critical()}
 }
 
 // optimum is where a fit has ended, with its experts in the model's order.
@@ -156,10 +173,7 @@ func (o *optimum) standardErrors(c *infer.Covariance) *fitted.StandardErrors {
 	if free.FixedScale {
 		out.OutputScale.Scale = nil
 	}
-	if c.Kind == infer.Clustered {
-		out.Clusters = &fitted.Clusters{Column: o.p.Schema.Roles[model.Clusters], Count: c.Clusters,
-			CriticalValue: c.Critical()}
-	}
+	out.Clusters = clusters(c, o.p)
 	return out
 }
 

@@ -269,8 +269,6 @@ func (f *Fit) checkTogether() error {
 	case slices.Contains(f.Errors, host.Robust):
 		return refuse("%s has no effect beside %s, whose standard errors hold where robust ones do", Key("robust"),
 			Key("cluster"))
-	case f.GateShared:
-		return refuse("%s has no effect beside %s", Key("cluster"), Key("gate-shared"))
 	}
 	return nil
 }
@@ -545,7 +543,7 @@ func (f *Fit) checkSharedGate() error {
 	case f.NoiseCovariance != "" && f.NoiseCovariance != host.Diagonal && f.NoiseCovariance != host.Full:
 		return refuse("%s %s: want %s or %s", Key("noise-covariance"), f.NoiseCovariance, host.Diagonal, host.Full)
 	}
-	for _, k := range f.given([]string{"hac", "arrangements", "sigma", "mu", "transform", "inputs"}) {
+	for _, k := range f.given([]string{"arrangements", "sigma", "mu", "transform", "inputs"}) {
 		return refuse("%s has no effect beside %s", Key(k), Key("gate-shared"))
 	}
 	if m, fitting := f.Method.name(), host.Taking(host.OptSharedGate); !slices.Contains(fitting, m) {

@@ -188,12 +188,9 @@ func TestCheckRefuses(t *testing.T) {
 		`noise per-expert:0: want a number above 0 behind the colon, and neither sigma nor gate_shared beside it`: func(f *Fit) { f.Noise = "per-expert:0" },
 		`noise per-expert:1: want a number above 0 behind the colon, and neither sigma nor gate_shared beside it`: func(f *Fit) { f.Noise, f.Sigma = "per-expert:1", 2 },
 		`unknown method "em2"`: func(f *Fit) { f.Method.Name = "em2" },
-		"mu has no effect on method em; it is for auto, moments, l4":      func(f *Fit) { f.Method = Method{Name: "em", Mu: 1} },
-		"robust has no effect on method moments; it is for auto, em":      func(f *Fit) { f.Method.Name, f.Errors = "moments", []host.ErrorKind{host.Robust} },
-		"gate_shared has no effect without targets, which share the gate": func(f *Fit) { f.GateShared = true },
-		"errors hac has no effect beside gate_shared": func(f *Fit) {
-			f.Targets, f.GateShared, f.Errors = []string{"a"}, true, []host.ErrorKind{host.Dependent}
-		},
+		"mu has no effect on method em; it is for auto, moments, l4":                         func(f *Fit) { f.Method = Method{Name: "em", Mu: 1} },
+		"robust has no effect on method moments; it is for auto, em":                         func(f *Fit) { f.Method.Name, f.Errors = "moments", []host.ErrorKind{host.Robust} },
+		"gate_shared has no effect without targets, which share the gate":                    func(f *Fit) { f.GateShared = true },
 		"output_scale has no effect beside targets: an offset and a scale are of one target": func(f *Fit) { f.Targets, f.OutputScale = []string{"a"}, host.SharedScale },
 		`targets: column "a" is named twice`:                                                 func(f *Fit) { f.Targets = []string{"a", "a"} },
 		`column "w" is both the weights and dropped`:                                         func(f *Fit) { f.Roles, f.Drop = map[string]string{"weights": "w"}, []string{"w"} },

@@ -7,7 +7,6 @@ import (
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 
-	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/internal/kernel"
 	"github.com/gatedlearning/moe/internal/numeric"
@@ -24,7 +23,7 @@ import (
 // the window's share of the information, by how much the maximum moves when the window is left out,
 // (H − H_t)⁻¹·W_t, as in a jackknife by blocks (Künsch 1989): scores at the maximum are smaller than
 // those at the truth, most where a window says much of a parameter. M is never indefinite.
-func LongRun(ctx context.Context, m *mat.SymDense, l *loss.Likelihood, p *model.Params, inverse *mat.SymDense,
+func LongRun[P any](ctx context.Context, m *mat.SymDense, l Scores[P], p P, inverse *mat.SymDense,
 	bandwidth int) error {
 	if bandwidth < 1 {
 		panic("sandwich: bandwidth below 1")
@@ -134,7 +133,7 @@ const mostCorrelation = 0.97
 // with ρ_i the scores' first autocorrelation at p, at most 0.97 in size. His weights
 // of the parameters are here the inverse squares of the innovations' variances, so that
 // units do not matter. It is rounded up, and between 1 and the number of rows.
-func Bandwidth(ctx context.Context, l *loss.Likelihood, p *model.Params) (int, error) {
+func Bandwidth[P any](ctx context.Context, l Scores[P], p P) (int, error) {
 	n := l.Dim()
 	squares, products, last := make([]float64, n), make([]float64, n), make([]float64, n)
 	rows := 0

@@ -8,10 +8,16 @@ import (
 
 	"gonum.org/v1/gonum/mat"
 
-	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/internal/numeric"
 )
+
+// Scores are those of the rows of a likelihood with parameters P: see [loss.Likelihood.EachScore].
+type Scores[P any] interface {
+	Dim() int // of θ
+	N() int   // rows
+	EachScore(ctx context.Context, p P, fn func(scores [][]float64, b *model.Block)) error
+}
 
 // Of returns v·m·v.
 func Of(v, m *mat.SymDense) *mat.SymDense {
@@ -29,7 +35,7 @@ func Of(v, m *mat.SymDense) *mat.SymDense {
 // with s_t the score of row t at p, times its weight (Liang & Zeger 1986). With the factor it is CR1 of linear models
 // (Bell & McCaffrey 2002), and with one row a cluster Σ_t s_t·s_tᵀ but for it. Rows of a cluster need not stand beside
 // each other. It panics where the rows have no column of clusters.
-func Clusters(ctx context.Context, m *mat.SymDense, l *loss.Likelihood, p *model.Params) (clusters int, err error) {
+func Clusters[P any](ctx context.Context, m *mat.SymDense, l Scores[P], p P) (clusters int, err error) {
 	n := l.Dim()
 	places := make(map[float64]int) // of the clusters, as they come
 	var sums []float64              // of their scores, rows of n

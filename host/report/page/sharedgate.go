@@ -108,6 +108,10 @@ func sharedSections(v *fitted.Vector, m *fitted.Model, targets []*diagnosis.Diag
 		}
 		out = append(out, noise)
 	}
+	if with := report.WithDependence(v); with != nil && m.K > 1 {
+		out = append(out, section{Title: "Gate with dependence of rows", Reading: report.Dependence(m),
+			Tables: []table{asTable(report.Gates(report.Together(with), report.MaxFeatures))}})
+	}
 	return out
 }
 
@@ -135,7 +139,15 @@ func targetSections(m *fitted.Model, d *diagnosis.Diagnosis) []section {
 	if chart, _ := regressorChart(each); chart != "" {
 		of.Pictures = []template.HTML{chart}
 	}
-	out = append(out, of, residualSection(m, d), calibrationSection(m, d))
+	out = append(out, of)
+	if m.HAC != nil {
+		s := section{Title: "Dependence of rows", Reading: report.Dependence(m)}
+		if tables := report.DependentErrors(m, report.MaxFeatures); tables != nil {
+			s.Tables = []table{asTable(tables[0])} // the gate is that of all targets
+		}
+		out = append(out, s)
+	}
+	out = append(out, residualSection(m, d), calibrationSection(m, d))
 	if d.Index != nil {
 		out = append(out, indexSection(m, d), featureSection(m, d))
 	}
