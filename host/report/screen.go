@@ -265,10 +265,12 @@ const (
 )
 
 // Explain writes what a model's file knows beside [Screen]: these parts of it, all where none is named.
-func Explain(w io.Writer, m *fitted.Model, parts ...Part) error {
+func Explain(w io.Writer, m *fitted.Model, parts ...Part) error { return explain(w, Answer(m), m, parts) }
+
+func explain(w io.Writer, answer string, m *fitted.Model, parts []Part) error {
 	out := bufio.NewWriter(w)
 	wants := func(p Part) bool { return len(parts) == 0 || slices.Contains(parts, p) }
-	fmt.Fprintln(out, Answer(m))
+	fmt.Fprintln(out, answer)
 	for _, line := range modules(m) {
 		fmt.Fprintln(out, line)
 	}
@@ -333,7 +335,7 @@ func OutputsScreen(w io.Writer, v *fitted.Vector, file string, all bool) error {
 // ExplainOutputs is [Explain] of several targets.
 func ExplainOutputs(w io.Writer, v *fitted.Vector, parts ...Part) error {
 	if v.SharedGate != nil && v.SharedGate.Fit != nil {
-		return Explain(w, Together(v), parts...)
+		return explain(w, SharedAnswer(v), Together(v), parts)
 	}
 	return eachOutput(w, v, func(m *fitted.Model) error { return Explain(w, m, parts...) })
 }
