@@ -3,6 +3,7 @@ package host
 import (
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"testing"
 
 	"gonum.org/v1/gonum/floats"
@@ -10,6 +11,7 @@ import (
 	"github.com/gatedlearning/moe/host/criterion"
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/predict"
 	"github.com/gatedlearning/moe/plugins/identity"
 	"github.com/gatedlearning/moe/sdk"
@@ -30,7 +32,7 @@ func TestAverageStudy(t *testing.T) {
 				break
 			}
 			r := criterion.Fit{Candidate: fitted.Candidate{LogLikelihood: m.Fit.LogLikelihood, BIC: m.Fit.BIC}, Few: criterion.Fewness(float64(m.Fit.N), m.Fit.Parameters())}
-			terms, weights = append(terms, rowDensities(t, m, act, test)), append(weights, -r.BICc()/2)
+			terms, weights = append(terms, rowDensities(t, m, act, test, true)), append(weights, -r.BICc()/2)
 		}
 		best, mean := floats.MaxIdx(weights), 0.0
 		floats.AddConst(-floats.LogSumExp(weights), weights)
@@ -46,11 +48,76 @@ func TestAverageStudy(t *testing.T) {
 	})
 }
 
-// rowDensities are the logs of a model's predictive densities of rows.
-func rowDensities(t *testing.T, m *fitted.Model, act sdk.Activation, rows dataset.Loaded) (out []float64) {
+// TestBootstrapStudy prints, of the same splits, what the mean of the densities of ten fits adds to each new row, fits of
+// as many experts to bootstrap samples of the rows: of plug-in densities and of predictive ones, beside the predictive
+// density of the fit to all rows:
+//
+//	go test ./host -run TestBootstrapStudy -heldout DIR -splits 4 -v -timeout 0
+func TestBootstrapStudy(t *testing.T) {
+	const samples = 10
+	act := activation(identity.Family, nil)
+	onSplits(t, func(name string, split uint64, train, test dataset.Loaded) {
+		one, err := FitRange(t.Context(), act, train, 1, 4, Config{Intercepts: BothIntercepts, Seed: 1})
+		if err != nil {
+			fmt.Printf("%-12s split %d: %v\n", name, split, err)
+			return
+		}
+		var plugIn, predictive [][]float64
+		rng := rand.New(rand.NewPCG(split, 8))
+		for range samples {
+			m, err := Fit(t.Context(), act, bootstrap(rng, train), Config{K: one.K, Intercepts: BothIntercepts, Seed: 1})
+			if err != nil { // of a sample without a level of a factor, or that a constant fits
+				continue
+			}
+			plugIn = append(plugIn, rowDensities(t, m, act, test, false))
+			predictive = append(predictive, rowDensities(t, m, act, test, true))
+		}
+		single, rows := floats.Sum(rowDensities(t, one, act, test, true)), float64(test.Data.N)
+		fmt.Printf("%-12s split %d, %d rows: k = %d %.3f, %d samples, plug-in %+.4f a row, predictive %+.4f\n", name, split,
+			test.Data.N, one.K, single, len(plugIn), (meanDensity(plugIn)-single)/rows, (meanDensity(predictive)-single)/rows)
+	})
+}
+
+// bootstrap are as many rows, drawn from them with replacement.
+func bootstrap(rng *rand.Rand, rows dataset.Loaded) dataset.Loaded {
+	n, d := rows.Data.Dims()
+	out := &model.Data{N: n, D: d}
+	for from := 0; from < n; from += model.BlockRows {
+		b := model.Block{N: min(model.BlockRows, n-from)}
+		b.X, b.Y = make([]float64, d*b.N), make([]float64, b.N)
+		for t := range b.N {
+			r := rng.IntN(n)
+			of := rows.Data.Blocks[r/model.BlockRows]
+			b.Y[t] = of.Y[r%model.BlockRows]
+			for j := range d {
+				b.X[j*b.N+t] = of.Col(j)[r%model.BlockRows]
+			}
+		}
+		out.Blocks = append(out.Blocks, b)
+	}
+	return dataset.InMemory(rows.Schema(), out)
+}
+
+// meanDensity is the log-likelihood of rows under the mean of densities, of which the logs are given row by row.
+func meanDensity(logs [][]float64) (sum float64) {
+	at := make([]float64, len(logs))
+	for r := range logs[0] {
+		for m := range logs {
+			at[m] = logs[m][r] - math.Log(float64(len(logs)))
+		}
+		sum += floats.LogSumExp(at)
+	}
+	return sum
+}
+
+// rowDensities are the logs of a model's densities of rows, predictive or plug-in.
+func rowDensities(t *testing.T, m *fitted.Model, act sdk.Activation, rows dataset.Loaded, predictive bool) (out []float64) {
 	t.Helper()
 	m = m.ForNewRows()
-	predictor := predict.NewPredictor(m.Params(), act, "").With(predict.UncertaintyOf(m))
+	predictor := predict.NewPredictor(m.Params(), act, "")
+	if predictive {
+		predictor = predictor.With(predict.UncertaintyOf(m))
+	}
 	for _, b := range rows.Data.Blocks {
 		pred, err := predictor.Predict(t.Context(), &b)
 		if err != nil {

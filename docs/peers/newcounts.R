@@ -1,7 +1,8 @@
 #!/usr/bin/env Rscript
 # Fits counts without a quarter of their rows and judges models by these: the table of counts in docs/studies/heldout.md.
-#   MOE_BINARY=moe Rscript newcounts.R OUT [SPLITS]     adds a line to OUT for every table, split and model that it lacks
+#   MOE_BINARY=moe Rscript newcounts.R OUT [SPLITS [TABLES [MODELS]]]
 #   Rscript newcounts.R print OUT
+# The first adds a line to OUT for every table, split and model that it lacks, of those named, with semicolons between them.
 # Tables are of AER and pscl, every other column a feature; of NMES1988 not the other counts of visits. The seed of a split is its
 # number. Log-likelihoods are those of the new rows, seconds of the processor. flexmix has one to four components by BIC,
 # of five starts each, and ten minutes for a split.
@@ -89,8 +90,9 @@ if (args[1] == "print") {
   quit()
 }
 
+named <- function(at, all) if (length(args) < at) all else intersect(all, strsplit(args[at], ";")[[1]])
 splits <- if (length(args) > 1) as.integer(args[2]) else 10
-for (t in names(tables)) for (s in 1:splits) for (m in names(models)) {
+for (t in named(3, names(tables))) for (s in 1:splits) for (m in named(4, names(models))) {
   had <- read(args[1])
   if (any(had$table == t & had$split == s & had$model == m)) next
   set.seed(s)
