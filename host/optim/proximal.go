@@ -4,7 +4,10 @@ import (
 	"context"
 	"math"
 
+	"gonum.org/v1/gonum/blas"
+	"gonum.org/v1/gonum/blas/blas64"
 	"gonum.org/v1/gonum/floats"
+	"gonum.org/v1/gonum/lapack/lapack64"
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/gatedlearning/moe/internal/numeric"
@@ -25,7 +28,7 @@ type Group struct {
 func Proximal(ctx context.Context, c Curved, groups []Group, x0 []float64, set Settings) (*Result, error) {
 	set = set.or(100, 1e-12)
 	r := newResult(x0)
-	at, trial := newQuadratic(len(x0)), newQuadratic(len(x0))
+	at, trial, model := newQuadratic(len(x0)), newQuadratic(len(x0)), newComposite(len(x0), groups)
 	copy(at.x, x0)
 	project(c, at.x)
 	if err := at.fill(ctx, c); err != nil {
@@ -36,13 +39,15 @@ func Proximal(ctx context.Context, c Curved, groups []Group, x0 []float64, set S
 		return r.end(Diverged, nil)
 	}
 	r.step(at.x, at.value)
-	damping := 0.0
+	damping, before := 0.0, false // the step before promised as little
 	for r.Iterations < set.Iterations {
-		next, promised, used, held := at.proximalStep(groups, damping)
+		next, promised, used, held := model.step(at, damping)
 		if next == nil {
 			return r.end(Stalled, nil)
 		}
-		last := promised*(1+held) < set.Tolerance && used <= 1e-6
+		small := promised*(1+held) < set.Tolerance
+		last := small && (used <= undamped || used <= mostFlat && before)
+		before = small && used <= mostFlat
 		r.Iterations++
 		copy(trial.x, next)
 		project(c, trial.x)
@@ -75,6 +80,15 @@ func Proximal(ctx context.Context, c Curved, groups []Group, x0 []float64, set S
 	}
 	return r.end(IterationLimit, nil)
 }
+
+const (
+	// undamped is the damping up to which a step's promise is that of the model itself.
+	undamped = 1e-6
+	// mostFlat is the damping that shortens a step along flat directions alone, as those of a gate that separates
+	// rows, which never has so little of it that it counts as none: it has converged where two in a row promise
+	// little.
+	mostFlat = 1e-2
+)
 
 // Residual is how far x, where a function has this gradient, is from a minimum of it and the groups' norms: the length
 // of the gradient with what the norms add, by what is longer than its weight at a group that is 0.
@@ -113,158 +127,175 @@ func norms(groups []Group, x []float64) (sum float64) {
 	return sum
 }
 
-// proximalStep minimises the model, with a damping that makes it convex, and returns where, the fall that it promises,
+// composite is the quadratic model of a function plus the norms of groups, with room for its minimisation that is used
+// again. Matrices are n×n in rows where nothing else is said.
+type composite struct {
+	groups     []Group
+	free, held []int // variables in no group, and in one, group by group
+
+	scaled []float64 // the second derivatives, of unit diagonal: the upper triangle
+	h      []float64 // those of the model, damped
+	factor []float64
+
+	scale  []float64         // of the free variables
+	own    blas64.Triangular // U with UᵀU = D·h·D over the free variables, D their scale
+	across blas64.General    // U⁻ᵀ·D·h of the free variables with the held ones
+	along  blas64.Vector     // U⁻ᵀ·D·g of the free variables
+	moved  blas64.Vector     // of the held ones
+	blocks                   // what is left of the held variables, the free ones at their minimum given these
+}
+
+func newComposite(n int, groups []Group) *composite {
+	c := &composite{
+		groups: groups, scaled: make([]float64, n*n), h: make([]float64, n*n), factor: make([]float64, n*n),
+	}
+	grouped := make([]bool, n)
+	for _, g := range groups {
+		places := make([]int, len(g.At))
+		for i, at := range g.At {
+			places[i], grouped[at] = len(c.held), true
+			c.held = append(c.held, at)
+		}
+		c.blocks.groups = append(c.blocks.groups, Group{places, g.Weight})
+	}
+	for at, in := range grouped {
+		if !in {
+			c.free = append(c.free, at)
+		}
+	}
+	m, k := len(c.free), len(c.held)
+	vector := func(n int) blas64.Vector { return blas64.Vector{N: n, Inc: 1, Data: make([]float64, n)} }
+	c.scale, c.along, c.moved = make([]float64, m), vector(m), vector(k)
+	c.own = blas64.Triangular{Uplo: blas.Upper, Diag: blas.NonUnit, N: m, Stride: max(1, m), Data: make([]float64, m*m)}
+	c.across = blas64.General{Rows: m, Cols: k, Stride: k, Data: make([]float64, m*k)}
+	c.blocks.room(k)
+	return c
+}
+
+// step minimises the model at q, with a damping that makes it convex, and returns where, the fall that it promises,
 // the damping, and what that of the groups at 0 is more: where these are the likelihood need not be convex along them,
 // and that of all others slows nobody down if it has none. It returns nil if there is none.
-func (q *quadratic) proximalStep(groups []Group, damping float64) (next []float64, promised, used, held float64) {
+func (c *composite) step(q *quadratic, damping float64) (next []float64, promised, used, held float64) {
 	n := len(q.x)
 	scale, zero := q.scales(), make([]bool, n)
-	for _, g := range groups {
+	for _, g := range c.groups {
 		for _, at := range g.At {
 			zero[at] = g.norm(q.x) == 0
 		}
 	}
-	h, scaled := mat.NewSymDense(n, nil), mat.NewSymDense(n, nil)
+	raw := q.h.RawSymmetric()
 	for i, s := range scale {
 		for j := i; j < n; j++ {
-			scaled.SetSym(i, j, s*q.h.At(i, j)*scale[j])
+			c.scaled[i*n+j] = s * raw.Data[i*raw.Stride+j] * scale[j]
 		}
 	}
 	for ; damping < 1e9; damping = raised(damping) {
 		for _, held := range []float64{0, 1, 10, 100, 1000} {
-			h.CopySym(scaled)
+			copy(c.h, c.scaled)
 			for i := range n {
-				v := scaled.At(i, i) + damping
+				c.h[i*n+i] += damping
 				if zero[i] {
-					v += held
+					c.h[i*n+i] += held
 				}
-				h.SetSym(i, i, v)
 			}
-			var chol mat.Cholesky
-			if !chol.Factorize(h) || chol.Cond() > 1e14 {
+			if !c.definite(n) {
 				continue
 			}
 			for i, s := range scale {
 				for j := i; j < n; j++ {
-					h.SetSym(i, j, h.At(i, j)/s/scale[j])
+					c.h[i*n+j] /= s * scale[j]
+					c.h[j*n+i] = c.h[i*n+j]
 				}
 			}
-			next = minimiseNorms(h, q.grad, q.x, groups)
-			step := mat.NewVecDense(n, nil)
-			floats.SubTo(step.RawVector().Data, next, q.x)
-			promised = norms(groups, q.x) - norms(groups, next) - floats.Dot(q.grad, step.RawVector().Data) -
-				mat.Inner(step, h, step)/2
+			next = c.minimise(q.grad, q.x)
+			step := floats.SubTo(make([]float64, n), next, q.x)
+			promised = norms(c.groups, q.x) - norms(c.groups, next) - floats.Dot(q.grad, step)
+			for i, v := range step {
+				promised -= v * floats.Dot(c.h[i*n:(i+1)*n], step) / 2
+			}
 			return next, promised, damping, held
 		}
 	}
 	return nil, 0, 0, 0
 }
 
-// minimiseNorms returns the minimum over z of gᵀ(z − x) + (z − x)ᵀh(z − x)/2 + Σ w‖z_g‖, h positive definite. The
-// variables in no group are eliminated; of the others a group at a time is brought to its minimum given the others,
-// which is exact, and the groups that are not 0 take Newton's step together now and then.
-func minimiseNorms(h *mat.SymDense, g, x []float64, groups []Group) []float64 {
-	n := len(x)
-	of := make([]bool, n)
-	for _, group := range groups {
-		for _, at := range group.At {
-			of[at] = true
-		}
+// definite says whether h, of which there is the upper triangle, is positive definite, and no pivot of its
+// factorisation has lost all digits but one or two.
+func (c *composite) definite(n int) bool {
+	const least = 1e-14 // of the diagonal
+	copy(c.factor, c.h)
+	if _, ok := lapack64.Potrf(blas64.Symmetric{Uplo: blas.Upper, N: n, Stride: n, Data: c.factor}); !ok {
+		return false
 	}
-	var free, held []int
 	for i := range n {
-		if of[i] {
-			held = append(held, i)
-		} else {
-			free = append(free, i)
+		if at := i*n + i; c.factor[at]*c.factor[at] < least*c.h[at] {
+			return false
 		}
 	}
-	b := &blocks{h: mat.NewSymDense(len(held), nil), slope: make([]float64, len(held)), z: make([]float64, len(held))}
-	place := make(map[int]int)
-	for i, at := range held {
-		place[at], b.slope[i], b.z[i] = i, g[at], x[at]
+	return true
+}
+
+// minimise returns the minimum over z of gᵀ(z − x) + (z − x)ᵀh(z − x)/2 + Σ w‖z_g‖, h positive definite. The
+// variables in no group are eliminated, by a Cholesky factor; of the others a group at a time is brought to its minimum
+// given the others, which is exact, and the groups that are not 0 take Newton's step together now and then.
+func (c *composite) minimise(g, x []float64) []float64 {
+	n, k := len(x), len(c.held)
+	for i, at := range c.free {
+		c.scale[i] = 1 / math.Sqrt(c.h[at*n+at])
 	}
-	for _, group := range groups {
-		var at []int
-		for _, v := range group.At {
-			at = append(at, place[v])
+	for i, a := range c.free {
+		row := c.h[a*n : (a+1)*n]
+		for j := i; j < len(c.free); j++ {
+			c.own.Data[i*c.own.Stride+j] = c.scale[i] * row[c.free[j]] * c.scale[j]
 		}
-		b.groups = append(b.groups, Group{at, group.Weight})
+		for j, at := range c.held {
+			c.across.Data[i*k+j] = c.scale[i] * row[at]
+		}
+		c.along.Data[i] = c.scale[i] * g[a]
 	}
-	eliminated := eliminate(h, g, free, held, b)
+	b := &c.blocks
+	for i, a := range c.held {
+		for j, at := range c.held {
+			b.h[i*k+j] = c.h[a*n+at]
+		}
+		b.slope[i], b.z[i] = g[a], x[a]
+	}
+	if len(c.free) > 0 {
+		lapack64.Potrf(blas64.Symmetric{Uplo: blas.Upper, N: c.own.N, Stride: c.own.Stride, Data: c.own.Data})
+		blas64.Trsm(blas.Left, blas.Trans, 1, c.own, c.across)
+		blas64.Trsv(blas.Trans, c.own, c.along)
+		blas64.Gemm(blas.Trans, blas.NoTrans, -1, c.across, c.across, 1, blas64.General{Rows: k, Cols: k, Stride: k, Data: b.h})
+		blas64.Gemv(blas.Trans, -1, c.across, c.along, 1, blas64.Vector{N: k, Inc: 1, Data: b.slope})
+	}
 	b.descend()
 	out := append([]float64(nil), x...)
-	for i, at := range held {
+	for i, at := range c.held {
 		out[at] = b.z[i]
+		c.moved.Data[i] = b.z[i] - x[at]
 	}
-	eliminated(out, x)
+	if len(c.free) > 0 {
+		blas64.Gemv(blas.NoTrans, 1, c.across, c.moved, 1, c.along)
+		blas64.Trsv(blas.NoTrans, c.own, c.along)
+	}
+	for i, at := range c.free {
+		out[at] = x[at] - c.scale[i]*c.along.Data[i]
+	}
 	return out
 }
 
-// eliminate writes h and g of the variables held, with the free ones at their minimum given these, to b, and returns
-// what brings the free ones of out there.
-func eliminate(h *mat.SymDense, g []float64, free, held []int, b *blocks) func(out, x []float64) {
-	m := len(free)
-	scale := make([]float64, m)
-	for i, at := range free {
-		scale[i] = 1 / math.Sqrt(h.At(at, at))
-	}
-	own := mat.NewSymDense(max(1, m), nil)
-	own.SetSym(0, 0, 1)
-	for i, a := range free {
-		for j := i; j < m; j++ {
-			own.SetSym(i, j, scale[i]*h.At(a, free[j])*scale[j])
-		}
-	}
-	var chol mat.Cholesky
-	chol.Factorize(own) // of a part of what is positive definite
-	u := chol.RawU().(*mat.TriDense).RawTriangular()
-	solve := func(right func(i int) float64) []float64 {
-		v := make([]float64, max(1, m))
-		for i := range free {
-			v[i] = scale[i] * right(i)
-		}
-		numeric.SolveCholesky(u, v)
-		for i := range free {
-			v[i] *= scale[i]
-		}
-		return v[:m]
-	}
-	along := solve(func(i int) float64 { return g[free[i]] })
-	for c, at := range held {
-		column := solve(func(i int) float64 { return h.At(free[i], at) })
-		for i, other := range held[:c+1] {
-			v := h.At(other, at)
-			for j, a := range free {
-				v -= h.At(other, a) * column[j]
-			}
-			b.h.SetSym(i, c, v)
-		}
-		for j, a := range free {
-			b.slope[c] -= h.At(at, a) * along[j]
-		}
-	}
-	return func(out, x []float64) {
-		step := solve(func(i int) float64 {
-			v := g[free[i]]
-			for _, at := range held {
-				v += h.At(free[i], at) * (out[at] - x[at])
-			}
-			return v
-		})
-		for i, at := range free {
-			out[at] = x[at] - step[i]
-		}
-	}
+// blocks is a quadratic with the norms of groups, which have all of its k variables: where it is, its slope there
+// without the norms, and its second derivatives, k×k in rows.
+type blocks struct {
+	h        []float64
+	slope, z []float64
+	groups   []Group
+
+	curvature, right, next []float64 // room for a step of newton
 }
 
-// blocks is a quadratic with the norms of groups, which have all of its variables: where it is, its slope there
-// without the norms, and its second derivatives.
-type blocks struct {
-	h      *mat.SymDense
-	slope  []float64
-	z      []float64
-	groups []Group
+func (b *blocks) room(k int) {
+	v := func(n int) []float64 { return make([]float64, n) }
+	b.h, b.slope, b.z, b.curvature, b.right, b.next = v(k*k), v(k), v(k), v(k*k), v(k), v(k)
 }
 
 const (
@@ -280,7 +311,7 @@ const (
 func (b *blocks) descend() {
 	curves := make([]*curve, len(b.groups))
 	for i, g := range b.groups {
-		curves[i] = newCurve(b.h, g)
+		curves[i] = newCurve(b.h, len(b.z), g)
 	}
 	for sweep := 1; sweep <= mostSweeps; sweep++ {
 		largest := 0.0
@@ -298,16 +329,16 @@ func (b *blocks) descend() {
 
 // moveTo puts values at places and returns the largest move in the units of sweptStep.
 func (b *blocks) moveTo(at []int, values []float64) (largest float64) {
+	k := len(b.z)
 	for i, v := range values {
 		step := v - b.z[at[i]]
 		if step == 0 {
 			continue
 		}
+		row := b.h[at[i]*k : (at[i]+1)*k]
 		b.z[at[i]] = v
-		for j := range b.slope {
-			b.slope[j] += step * b.h.At(j, at[i])
-		}
-		largest = max(largest, math.Abs(step)*math.Sqrt(b.h.At(at[i], at[i])))
+		floats.AddScaled(b.slope, step, row)
+		largest = max(largest, math.Abs(step)*math.Sqrt(row[at[i]]))
 	}
 	return largest
 }
@@ -321,54 +352,55 @@ func (b *blocks) newton() {
 			at, of = append(at, g.At...), append(of, g)
 		}
 	}
-	if len(at) == 0 {
+	n, k := len(at), len(b.z)
+	if n == 0 {
 		return
 	}
-	h, right, base := mat.NewSymDense(len(at), nil), mat.NewVecDense(len(at), nil), 0
+	h := blas64.Symmetric{Uplo: blas.Upper, N: n, Stride: n, Data: b.curvature[:n*n]}
+	step := b.right[:n]
 	for i, a := range at {
-		for j := i; j < len(at); j++ {
-			h.SetSym(i, j, b.h.At(a, at[j]))
+		for j := i; j < n; j++ {
+			h.Data[i*n+j] = b.h[a*k+at[j]]
 		}
-		right.SetVec(i, -b.slope[a])
+		step[i] = -b.slope[a]
 	}
+	base := 0
 	for _, g := range of {
 		size := g.norm(b.z)
 		for i, a := range g.At {
-			right.SetVec(base+i, right.AtVec(base+i)-g.Weight*b.z[a]/size)
+			step[base+i] -= g.Weight * b.z[a] / size
 			for j := i; j < len(g.At); j++ {
 				v := -b.z[a] * b.z[g.At[j]] / (size * size)
 				if i == j {
 					v++
 				}
-				h.SetSym(base+i, base+j, h.At(base+i, base+j)+g.Weight/size*v)
+				h.Data[(base+i)*n+base+j] += g.Weight / size * v
 			}
 		}
 		base += len(g.At)
 	}
-	var chol mat.Cholesky
-	if !chol.Factorize(h) {
+	factor, ok := lapack64.Potrf(h)
+	if !ok {
 		return
 	}
-	var step mat.VecDense
-	if chol.SolveVecTo(&step, right) != nil {
-		return
-	}
-	next, gain := append([]float64(nil), b.z...), 0.0
+	numeric.SolveCholesky(factor, step)
+	next, gain := b.next, 0.0
+	copy(next, b.z)
 	for i, a := range at {
-		next[a] += step.AtVec(i)
-		gain -= step.AtVec(i) * b.slope[a]
+		next[a] += step[i]
+		gain -= step[i] * b.slope[a]
+		row := b.h[a*k : (a+1)*k]
 		for j, other := range at {
-			gain -= step.AtVec(i) * b.h.At(a, other) * step.AtVec(j) / 2
+			gain -= step[i] * row[other] * step[j] / 2
 		}
 	}
 	if gain += norms(of, b.z) - norms(of, next); !(gain > 0) {
 		return
 	}
-	values := make([]float64, len(at))
 	for i, a := range at {
-		values[i] = next[a]
+		step[i] = next[a]
 	}
-	b.moveTo(at, values)
+	b.moveTo(at, step)
 }
 
 // curve is the second derivatives of a quadratic by a group, and their axes.
@@ -378,14 +410,16 @@ type curve struct {
 	values  []float64
 	vectors mat.Dense
 	right   []float64 // room
+	out     []float64 // likewise
 }
 
-func newCurve(h *mat.SymDense, g Group) *curve {
+// newCurve is that of a group in a k×k matrix of second derivatives.
+func newCurve(h []float64, k int, g Group) *curve {
 	n := len(g.At)
-	c := &curve{Group: g, h: mat.NewSymDense(n, nil), right: make([]float64, n)}
+	c := &curve{Group: g, h: mat.NewSymDense(n, nil), right: make([]float64, n), out: make([]float64, n)}
 	for i, a := range g.At {
 		for j := i; j < n; j++ {
-			c.h.SetSym(i, j, h.At(a, g.At[j]))
+			c.h.SetSym(i, j, h[a*k+g.At[j]])
 		}
 	}
 	if n > 1 {
@@ -400,6 +434,8 @@ func newCurve(h *mat.SymDense, g Group) *curve {
 // minimum is that over the group's z, all others as they are, of a quadratic that has this slope at z:
 //
 //	0 where ‖b‖ ≤ w, b = H·z − slope, else z = (H + w/r·I)⁻¹·b with r = ‖z‖
+//
+// It is valid until the next.
 func (c *curve) minimum(slope, z []float64) []float64 {
 	b := c.right
 	for i, at := range c.At {
@@ -408,7 +444,8 @@ func (c *curve) minimum(slope, z []float64) []float64 {
 			b[i] += c.h.At(i, j) * z[other]
 		}
 	}
-	out := make([]float64, len(b))
+	out := c.out
+	clear(out)
 	switch size := floats.Norm(b, 2); {
 	case size <= c.Weight:
 	case len(b) == 1:

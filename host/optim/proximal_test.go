@@ -112,3 +112,44 @@ func TestProximal(t *testing.T) {
 		t.Errorf("%d groups are 0 and %d are not", zeros, whole)
 	}
 }
+
+// tail is 1/(1 + x_1 + x_2) + (x_3 − 1)²/2, which has no minimum, with a Hessian that is a little wrong along
+// (1, −1, 0), where nothing changes: as the likelihood of a gate that separates rows.
+type tail struct{}
+
+func (tail) Dim() int { return 3 }
+
+func (tail) Value(_ context.Context, x []float64) (float64, error) {
+	if x[0]+x[1] <= -1 {
+		return math.Inf(1), nil
+	}
+	return 1/(1+x[0]+x[1]) + (x[2]-1)*(x[2]-1)/2, nil
+}
+
+func (f tail) Grad(ctx context.Context, dst, x []float64) (float64, error) {
+	slope := -1 / ((1 + x[0] + x[1]) * (1 + x[0] + x[1]))
+	dst[0], dst[1], dst[2] = slope, slope, x[2]-1
+	return f.Value(ctx, x)
+}
+
+func (f tail) Hessian(ctx context.Context, h *mat.SymDense, grad, x []float64) (float64, error) {
+	bend := 2 / math.Pow(1+x[0]+x[1], 3)
+	h.Zero()
+	h.SetSym(0, 0, bend)
+	h.SetSym(1, 1, bend)
+	h.SetSym(0, 1, bend*(1+1e-5))
+	h.SetSym(2, 2, 1)
+	return f.Grad(ctx, grad, x)
+}
+
+// TestProximalWithoutMinimum: steps end where two in a row promise less than the tolerance, though each had to be damped.
+func TestProximalWithoutMinimum(t *testing.T) {
+	r, err := Proximal(t.Context(), tail{}, []Group{{At: []int{2}, Weight: 0.25}}, make([]float64, 3), Settings{Tolerance: 1e-6})
+	if err != nil || r.Status != Converged {
+		t.Fatalf("%v after %d iterations, error %v", r.Status, r.Iterations, err)
+	}
+	// The promise is a quarter of the value that is left.
+	if left := 1 / (1 + r.X[0] + r.X[1]); !(left < 1e-5) || math.Abs(r.X[2]-0.75) > 1e-12 {
+		t.Errorf("ended at %v, %v above the infimum", r.X, left)
+	}
+}

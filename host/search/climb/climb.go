@@ -56,8 +56,9 @@ type sparse interface {
 	PenaliseNorms(norms []loss.Norm)
 }
 
-// climbSparse takes θ to a local maximum of the likelihood less a lasso; handled says whether there is one.
-func climbSparse(ctx context.Context, l Likelihood, theta []float64,
+// climbSparse takes θ to a local maximum of the likelihood less a lasso, as near as left, what the total may yet gain by
+// a step, 0 for rounding; handled says whether there is a lasso.
+func climbSparse(ctx context.Context, l Likelihood, theta []float64, left float64,
 	stop func(iteration int, value float64) bool) (r *optim.Result, handled bool, err error) {
 	s, ok := l.(sparse)
 	if !ok || s.Norms() == nil {
@@ -70,7 +71,8 @@ func climbSparse(ctx context.Context, l Likelihood, theta []float64,
 	for _, n := range norms {
 		groups = append(groups, optim.Group{At: n.At, Weight: n.Weight / l.Rows()})
 	}
-	r, err = optim.Proximal(ctx, l, groups, theta, optim.Settings{Iterations: 200, Slack: Slack / l.Rows(), Stop: stop})
+	r, err = optim.Proximal(ctx, l, groups, theta, optim.Settings{Iterations: 200, Tolerance: left / l.Rows(),
+		Slack: Slack / l.Rows(), Stop: stop})
 	return r, true, err
 }
 
@@ -81,7 +83,7 @@ func climbSparse(ctx context.Context, l Likelihood, theta []float64,
 // nil may end it after any iteration. A lasso takes steps of its own.
 func Climb(ctx context.Context, l Likelihood, theta []float64,
 	stop func(iteration int, value float64) bool) (*optim.Result, error) {
-	if r, handled, err := climbSparse(ctx, l, theta, stop); handled {
+	if r, handled, err := climbSparse(ctx, l, theta, 0, stop); handled {
 		return r, err
 	}
 	return climbBy(ctx, l, theta, stop, optim.EM)
@@ -111,10 +113,15 @@ func climbBy(ctx context.Context, l Likelihood, theta []float64, stop func(int, 
 // rows: the mean log-likelihood of those is there some half of 1/NearRows below its maximum.
 const NearRows = 20
 
-// Near is [Climb] from a θ next to the maximum: it begins with Newton's method.
+// nearest is what a step of Near may yet gain under a lasso. A gate that separates rows has no maximum, and gains less and
+// less for hundreds of steps, each as dear as the first.
+const nearest = 1e-4
+
+// Near is [Climb] from a θ next to the maximum, for who wants the value there and no digits of θ: it begins with
+// Newton's method.
 func Near(ctx context.Context, l Likelihood, theta []float64,
 	stop func(iteration int, value float64) bool) (*optim.Result, error) {
-	if r, handled, err := climbSparse(ctx, l, theta, stop); handled {
+	if r, handled, err := climbSparse(ctx, l, theta, nearest, stop); handled {
 		return r, err
 	}
 	if !l.Dense() {
