@@ -65,6 +65,13 @@ func (l *surface[P]) Theta(p P) []float64 {
 	return theta
 }
 
+// Ties are the places in θ of every coefficient that is the same in all experts.
+func (l *surface[P]) Ties() [][]int { return l.ties }
+
+// Project scales the gates of θ that are beyond their bound back to it, in place: the
+// likelihood is the same there.
+func (l *surface[P]) Project(theta []float64) { l.bound.Project(theta) }
+
 // MostDense is the most values of the sums of a Hessian, kept once per chunk of the
 // data, with which it is worth its cost: 16 MB each.
 const MostDense = 2 << 20
@@ -125,14 +132,14 @@ func (l *surface[P]) Grad(ctx context.Context, dst, theta []float64) (float64, e
 		return math.NaN(), err
 	}
 	l.gradient(dst, s, theta)
-	l.tie(dst)
+	l.ties.Project(dst)
 	return l.objective(s.loglik, theta), nil
 }
 
 // gradient writes ∇L at θ, whose sums are given, to dst, before ties.
 func (l *surface[P]) gradient(dst []float64, s *sums, theta []float64) {
 	l.pass.writeScore(dst, -1/l.n, s, l.cur)
-	l.boundGradient(dst, theta)
+	l.bound.Gradient(dst, theta)
 	l.penaliseGradient(dst, theta, 1/l.n)
 	l.holdGradient(dst, theta)
 }
@@ -169,12 +176,12 @@ func (l *surface[P]) hessian(ctx context.Context, h *mat.SymDense, grad, theta [
 	l.gradient(grad, s, theta)
 	s.information.write(h, 1/l.n)
 	l.missing(h, 1/l.n)
-	l.boundHessian(h)
+	l.bound.Hessian(h)
 	l.penaliseHessian(h, 1/l.n, 0)
 	l.normsHessian(h, theta, 1/l.n)
 	l.holdHessian(h, grad, theta)
-	l.tie(grad)
-	l.tieHessian(h)
+	l.ties.Project(grad)
+	l.ties.Hessian(h)
 	return l.objective(s.loglik, theta), nil
 }
 

@@ -241,9 +241,9 @@ func (l *Likelihood) HessianTimes(ctx context.Context, dst, v, theta []float64) 
 		l.along = newDirection(l.layout, l.base)
 	}
 	given := v
-	if len(l.outward) > 0 {
+	if l.bound.Outward() {
 		v = make([]float64, len(v))
-		l.boundTimes(v, given)
+		l.bound.Times(v, given)
 	}
 	l.along.set(l.layout, v)
 	l.eachAtEnd(theta, func(m, _ int) { l.along.noise[m] = 0 })
@@ -253,7 +253,7 @@ func (l *Likelihood) HessianTimes(ctx context.Context, dst, v, theta []float64) 
 		return err
 	}
 	s.times.write(dst, 1/l.n)
-	l.boundProduct(dst, given)
+	l.bound.Product(dst, given)
 	v = given
 	l.penaliseGradient(dst, v, 1/l.n) // which is linear
 	l.eachAtEnd(theta, func(_, at int) { dst[at] = v[at] })
