@@ -139,7 +139,7 @@ func (s *gateSteps) times(ctx context.Context, l *Likelihood, p *model.Params) (
 	}
 	clear(s.product)
 	copy(l.gating(s.product), sums.times.score[s.k*s.da:])
-	l.penaliseGradient(s.product, s.full, 1) // which is linear
+	l.penalty.Gradient(s.product, s.full, 1) // which is linear
 	return l.gating(s.product), nil
 }
 

@@ -125,7 +125,7 @@ func (l *Likelihood) Without(row int) (*Likelihood, error) {
 	o := *l.layout
 	o.boundBy(l.largest, l.loosened)
 	out := l.over(&o, rows, l.n-weight)
-	out.tau, out.tauExperts, out.norms = l.tau, l.tauExperts, l.norms
+	out.penalty = l.penalty
 	return out, nil
 }
 
@@ -284,7 +284,7 @@ func (l *Likelihood) EMStep(ctx context.Context, dst, theta []float64) (float64,
 	} else if l.free.Regressors {
 		for i := range l.k {
 			at := l.regressor(i)
-			ridge := l.tauExperts * mixture.Unit(l.mix.Density, l.cur.SigmaOf(i))
+			ridge := l.penalty.Experts * mixture.Unit(l.mix.Density, l.cur.SigmaOf(i))
 			s.experts.step(dst[at:at+l.da], i, s.gradient, ridge)
 		}
 	}

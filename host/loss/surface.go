@@ -6,12 +6,19 @@ import (
 	"slices"
 
 	"gonum.org/v1/gonum/mat"
+
+	"github.com/gatedlearning/moe/host/loss/shrinkage"
 )
 
 // surface is what the likelihood of one target and that of several have in common, of parameters P.
 type surface[P interface{ Clone() P }] struct {
 	*passes
-	ridges
+	n       float64 // rows, or the sum of their weights
+	penalty shrinkage.Penalty
+	held    gateCurvature // of the gate's M-step, with the ridge
+	reuse   bool          // of held
+	score   []float64     // room for that of the gate
+
 	pass   summed[P]
 	in     func(p P) func(q Parameter) *float64 // where parameters stand in p
 	base   P
@@ -31,7 +38,7 @@ type summed[P any] interface {
 func newSurface[P interface{ Clone() P }](s *passes, pass summed[P], in func(p P) func(q Parameter) *float64, base P,
 	weight float64, unread error) surface[P] {
 	cur := base.Clone()
-	return surface[P]{passes: s, ridges: ridges{of: s.layout, n: weight}, pass: pass, in: in, base: base.Clone(),
+	return surface[P]{passes: s, n: weight, penalty: s.newPenalty(), pass: pass, in: in, base: base.Clone(),
 		cur: cur, here: in(cur), unread: unread}
 }
 
@@ -140,7 +147,7 @@ func (l *surface[P]) Grad(ctx context.Context, dst, theta []float64) (float64, e
 func (l *surface[P]) gradient(dst []float64, s *sums, theta []float64) {
 	l.pass.writeScore(dst, -1/l.n, s, l.cur)
 	l.bound.Gradient(dst, theta)
-	l.penaliseGradient(dst, theta, 1/l.n)
+	l.penalty.Gradient(dst, theta, 1/l.n)
 	l.holdGradient(dst, theta)
 }
 
@@ -177,8 +184,7 @@ func (l *surface[P]) hessian(ctx context.Context, h *mat.SymDense, grad, theta [
 	s.information.write(h, 1/l.n)
 	l.missing(h, 1/l.n)
 	l.bound.Hessian(h)
-	l.penaliseHessian(h, 1/l.n, 0)
-	l.normsHessian(h, theta, 1/l.n)
+	l.penalty.Hessian(h, theta, 1/l.n)
 	l.holdHessian(h, grad, theta)
 	l.ties.Project(grad)
 	l.ties.Hessian(h)
@@ -196,7 +202,7 @@ func (l *surface[P]) expectation(ctx context.Context, theta []float64, otherwise
 	if err == nil {
 		l.held.take(gate, func(h *mat.SymDense) {
 			s.gates.hessian(h)
-			l.penaliseHessian(h, 1, l.atGate)
+			l.penalty.GateHessian(h, 1, l.atGate)
 		})
 	}
 	return s, err

@@ -255,7 +255,7 @@ func (l *Likelihood) HessianTimes(ctx context.Context, dst, v, theta []float64) 
 	s.times.write(dst, 1/l.n)
 	l.bound.Product(dst, given)
 	v = given
-	l.penaliseGradient(dst, v, 1/l.n) // which is linear
+	l.penalty.Gradient(dst, v, 1/l.n) // which is linear
 	l.eachAtEnd(theta, func(_, at int) { dst[at] = v[at] })
 	return nil
 }
@@ -334,12 +334,7 @@ func (l *Likelihood) Diagonal(ctx context.Context, dst, theta []float64) error {
 		return err
 	}
 	s.diagonal.write(dst, 1/l.n)
-	l.eachPenalised(func(column []int) {
-		for _, at := range column {
-			dst[at] += l.tau * (1 - 1/branches(column)) / l.n
-		}
-	})
-	l.eachSlope(func(at int) { dst[at] += l.tauExperts / l.n })
+	l.penalty.Diagonal(dst, l.n)
 	return nil
 }
 
@@ -351,7 +346,7 @@ const ManyClasses = 16
 // solve for the gate by products with its curvature, (k−1)k/2 Gram matrices fewer.
 func (l *Likelihood) Stepped() bool {
 	return l.flat() && l.classes >= ManyClasses && !l.Dense() && l.free.Gating && l.gates > 0 && l.groups == nil &&
-		l.ties == nil && l.outputs == 0 && l.norms == nil
+		l.ties == nil && l.outputs == 0 && l.penalty.Norms == nil
 }
 
 // stepGate adds Newton's step of the gate's M-step at l.cur, of which the score is given, to the gating.
