@@ -219,9 +219,9 @@ func (a predictor) wide() int { return max(1, len(a.columns)) }
 // column is that of the block for place i of the coefficients: ones for log ψ.
 func (a predictor) column(w *work, i int) []float64 {
 	if a.columns == nil {
-		return w.design.ones[:w.N]
+		return w.Ones[:w.N]
 	}
-	return w.cols[a.columns[i]]
+	return w.Cols[a.columns[i]]
 }
 
 // leave writes by how much the predictors of row t move where it is left out, and returns its move and whether it is

@@ -51,7 +51,7 @@ func (w *work) scoresOf(o *layout) [][]float64 {
 		w.scoresOfOne(o.parameters, out)
 	}
 	for _, score := range out {
-		w.weigh(score)
+		w.WeighRows(score)
 	}
 	return out
 }
@@ -65,12 +65,12 @@ func (w *work) scoresOfOne(parameters []Parameter, out [][]float64) {
 		case model.Expert:
 			w.MeanScore(dst, q.Index)
 			inv, dg := 1/w.ScaleOf(q.Index), w.dg[q.Index*n:(q.Index+1)*n]
-			for t, x := range w.cols[q.Feature] {
+			for t, x := range w.Cols[q.Feature] {
 				dst[t] = dst[t] * dg[t] * inv * x
 			}
 		case model.Gate:
 			w.GateScore(dst, q.Index)
-			kernel.Mul(dst, dst, w.cols[q.Feature])
+			kernel.Mul(dst, dst, w.Cols[q.Feature])
 		case model.Noise:
 			w.NoiseScore(dst, q.Own*len(w.P.Sigma)+q.Index)
 		case model.Offset, model.Scale:
@@ -87,9 +87,9 @@ func (w *work) addGateScores(o *layout, dst []float64) {
 	terms := w.termsOf(o.gates)
 	for j, wt := range terms {
 		w.GateScore(wt, j)
-		w.weigh(wt)
+		w.WeighRows(wt)
 	}
-	w.addColumns(dst, terms, o.gate)
+	w.AddColumns(dst, terms, o.gate)
 }
 
 // scoreOutput writes ∂log p/∂c_m, or ∂s_m, to dst.
