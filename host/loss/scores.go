@@ -29,15 +29,7 @@ func (s *productSums) block(w *work) {
 }
 
 // write writes the sums to m.
-func (s *productSums) write(m *mat.SymDense) {
-	at := 0
-	for i := range s.parameters {
-		for j := i; j < len(s.parameters); j++ {
-			m.SetSym(i, j, s.packed[at])
-			at++
-		}
-	}
-}
+func (s *productSums) write(m *mat.SymDense) { numeric.SetTriangle(m, s.packed) }
 
 // scoresOf returns the weighted scores of the rows, N values for every parameter.
 func (w *work) scoresOf(o *layout) [][]float64 {
