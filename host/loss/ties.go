@@ -7,6 +7,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/gatedlearning/moe/host/loss/constraint"
+	"github.com/gatedlearning/moe/host/loss/gram"
 	"github.com/gatedlearning/moe/host/mixture"
 	"github.com/gatedlearning/moe/host/model"
 )
@@ -37,22 +38,22 @@ func tiesOf(o *layout) (out constraint.Ties) {
 func (s *expertGrams) stepTied(theta []float64, g *gradientSums, p *model.Params, density mixture.Density) {
 	n := s.k * s.da
 	if s.system == nil {
-		s.system = newSystem(n)
+		s.system = gram.NewSystem(n)
 	}
-	h, score, own := s.system.h, make([]float64, n), mat.NewSymDense(n, nil)
+	h, score, own := s.system.H, make([]float64, n), mat.NewSymDense(n, nil)
 	h.Zero()
 	for i := range s.k {
 		at, unit := s.regressor(i), mixture.Unit(density, p.SigmaOf(i))
-		s.put(h, i, at, at, s.expert, s.expert, 1/unit)
-		s.put(own, i, at, at, s.expert, s.expert, 1)
+		s.Put(h, i, at, at, s.expert, s.expert, 1/unit)
+		s.Put(own, i, at, at, s.expert, s.expert, 1)
 		floats.ScaleTo(score[at:at+s.da], 1/unit, g.ofExpert(i))
 	}
 	s.ties.Project(score)
 	s.ties.Hessian(h)
-	if !s.system.factorize() {
+	if !s.system.Factorize() {
 		return
 	}
-	step := slices.Clone(s.system.solve(score))
+	step := slices.Clone(s.system.Solve(score))
 	s.ties.Project(step) // of which rounding may leave a little
 	floats.Add(theta[:n], step)
 	for i := range s.k {
