@@ -3,6 +3,7 @@ package loss
 import (
 	"math"
 
+	"github.com/gatedlearning/moe/host/loss/gram"
 	"github.com/gatedlearning/moe/host/mixture"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/internal/numeric"
@@ -15,8 +16,8 @@ import (
 type expertGrams struct {
 	grams
 	outputGrams outputGrams
-	system      *system   // of one expert's step, nil until there is one
-	score       []float64 // room for its score
+	system      *gram.System // of one expert's step, nil until there is one
+	score       []float64    // room for its score
 }
 
 func (s *expertGrams) values() [][]float64 {
@@ -29,10 +30,10 @@ func (s *expertGrams) block(w *work) {
 	}
 	s.outputGrams.block(w)
 	n := w.N
-	g := s.begin(&w.design, n)
+	g := s.Begin(&w.Design)
 	for i := range s.k {
-		w.Complete(g.terms, i, w.dg[i*n:(i+1)*n])
-		g.next()
+		w.Complete(g.Terms, i, w.dg[i*n:(i+1)*n])
+		g.Next()
 	}
 }
 
@@ -41,11 +42,11 @@ func (s *expertGrams) block(w *work) {
 // ridge·δᵀ(a + δ).
 func (s *expertGrams) step(a []float64, i int, g *gradientSums, ridge float64) {
 	if s.system == nil {
-		s.system, s.score = newSystem(s.da), make([]float64, s.da)
+		s.system, s.score = gram.NewSystem(s.da), make([]float64, s.da)
 	}
-	h, score := s.system.h, s.score
+	h, score := s.system.H, s.score
 	copy(score, g.ofExpert(i))
-	s.put(h, i, 0, 0, s.expert, s.expert, 1)
+	s.Put(h, i, 0, 0, s.expert, s.expert, 1)
 	slopes := s.slopes
 	if ridge == 0 {
 		slopes = nil
@@ -54,10 +55,10 @@ func (s *expertGrams) step(a []float64, i int, g *gradientSums, ridge float64) {
 		h.SetSym(c, c, h.At(c, c)+ridge)
 		score[c] -= ridge * a[c]
 	}
-	if !s.system.factorize() {
+	if !s.system.Factorize() {
 		return
 	}
-	step := s.system.solve(score)
+	step := s.system.Solve(score)
 	floats.Add(a, step)
 	gain := floats.Dot(step, g.ofExpert(i))
 	for _, c := range slopes {
@@ -74,11 +75,11 @@ func (s *gateGrams) block(w *work) {
 	if !s.free.Gating {
 		return
 	}
-	g := s.begin(&w.design, w.N)
+	g := s.Begin(&w.Design)
 	for j := range s.gates {
 		for m := j; m < s.gates; m++ {
-			w.GateComplete(g.terms, j, m)
-			g.next()
+			w.GateComplete(g.Terms, j, m)
+			g.Next()
 		}
 	}
 }
@@ -88,7 +89,7 @@ func (s *gateGrams) hessian(h *mat.SymDense) {
 	at := 0
 	for j := range s.gates {
 		for m := j; m < s.gates; m++ {
-			s.put(h, at, j*s.dw, m*s.dw, s.gate, s.gate, 1)
+			s.Put(h, at, j*s.dw, m*s.dw, s.gate, s.gate, 1)
 			at++
 		}
 	}
@@ -97,20 +98,20 @@ func (s *gateGrams) hessian(h *mat.SymDense) {
 // gateCurvature is that of the weighted multinomial logistic regression of the
 // gating, where it was taken.
 type gateCurvature struct {
-	*system           // nil until there was one
-	taken   bool      // whether it is one
-	at      []float64 // the gating there
-	diff    []float64 // room
+	*gram.System           // nil until there was one
+	taken        bool      // whether it is one
+	at           []float64 // the gating there
+	diff         []float64 // room
 }
 
 // take takes that of the gating w, which write writes.
 func (c *gateCurvature) take(w []float64, write func(h *mat.SymDense)) {
-	if c.system == nil {
-		c.system, c.at, c.diff = newSystem(len(w)), make([]float64, len(w)), make([]float64, len(w))
+	if c.System == nil {
+		c.System, c.at, c.diff = gram.NewSystem(len(w)), make([]float64, len(w)), make([]float64, len(w))
 	}
 	copy(c.at, w)
-	write(c.h)
-	c.taken = c.factorize()
+	write(c.H)
+	c.taken = c.Factorize()
 }
 
 // sameCurvature is how far a gate may be, in the rms over the rows and the
@@ -123,7 +124,7 @@ const sameCurvature = 0.25
 
 // near says whether the curvature is good enough for a step from the gating w on so many rows.
 func (c *gateCurvature) near(w []float64, rows float64) bool {
-	return c.taken && c.square(floats.SubTo(c.diff, w, c.at)) <= sameCurvature*sameCurvature*rows
+	return c.taken && c.Square(floats.SubTo(c.diff, w, c.at)) <= sameCurvature*sameCurvature*rows
 }
 
 // longestGateStep bounds one Newton step of the gating, in the norm of all its
@@ -136,7 +137,7 @@ func (c *gateCurvature) step(w, score []float64) {
 	if !c.taken {
 		return
 	}
-	addGateStep(w, c.solve(score))
+	addGateStep(w, c.Solve(score))
 }
 
 // addGateStep adds a step to the gating, of at most that length.

@@ -7,6 +7,7 @@ import (
 	"gonum.org/v1/gonum/blas/blas64"
 	"gonum.org/v1/gonum/floats"
 
+	"github.com/gatedlearning/moe/host/loss/gram"
 	"github.com/gatedlearning/moe/host/mixture"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/internal/kernel"
@@ -20,10 +21,10 @@ import (
 // which the system is scaled: exactly where the gate is 0, so that a few products are enough.
 type gateSteps struct {
 	*passes
-	priors  [][]float64 // of each block at θ, where there is room for them; else nil
-	known   bool        // they are those of θ
-	squares *system     // Σ x·xᵀ over the gate's columns; nil until it was taken
-	shares  *system     // Σ diag p − p·pᵀ over the gate's rows
+	priors  [][]float64  // of each block at θ, where there is room for them; else nil
+	known   bool         // they are those of θ
+	squares *gram.System // Σ x·xᵀ over the gate's columns; nil until it was taken
+	shares  *gram.System // Σ diag p − p·pᵀ over the gate's rows
 
 	step, residual, next, scaled []float64 // of the gate
 	full, product                []float64 // of θ
@@ -67,7 +68,7 @@ func (s *gateSteps) block(_ context.Context, w *work, to *sums, p *model.Params,
 			s.priors[block] = append(s.priors[block][:0], w.Prior...)
 		}
 	}
-	w.take(b, s.d)
+	w.Take(b)
 	if want == ofShared {
 		to.shared.block(w)
 		return nil
@@ -139,7 +140,7 @@ func (s *gateSteps) times(ctx context.Context, l *Likelihood, p *model.Params) (
 	}
 	clear(s.product)
 	copy(l.gating(s.product), sums.times.score[s.k*s.da:])
-	l.penaliseGradient(s.product, s.full, 1) // which is linear
+	l.penalty.Gradient(s.product, s.full, 1) // which is linear
 	return l.gating(s.product), nil
 }
 
@@ -157,31 +158,31 @@ func (s *gateSteps) scale(ctx context.Context, p *model.Params) (bool, error) {
 	prior, gates, classes := sums.shared.prior, s.gates, s.classes
 	for j := range gates {
 		for m := j; m < gates; m++ {
-			s.shares.h.SetSym(j, m, -prior[j*classes+m])
+			s.shares.H.SetSym(j, m, -prior[j*classes+m])
 		}
 		mass := 0.0
 		for m := range classes {
 			mass += prior[j*classes+m]
 		}
-		s.shares.h.SetSym(j, j, mass-prior[j*classes+j])
+		s.shares.H.SetSym(j, j, mass-prior[j*classes+j])
 	}
-	return s.shares.factorize() && s.squares.factorize(), nil
+	return s.shares.Factorize() && s.squares.Factorize(), nil
 }
 
 // takeSquares takes the sums of squares of the gate's columns.
 func (s *gateSteps) takeSquares(ctx context.Context) error {
-	w, gram := s.workOf(0), newGrams(s.layout, 1)
+	w, squares := s.workOf(0), gram.New(s.width, 1)
 	err := model.InOrder(ctx, s.rows, func(b *model.Block) error {
-		w.take(b, s.d)
-		g := gram.begin(&w.design, b.N)
-		for t := range g.terms {
-			g.terms[t] = 1
+		w.Take(b)
+		g := squares.Begin(&w.Design)
+		for t := range g.Terms {
+			g.Terms[t] = 1
 		}
-		g.next()
+		g.Next()
 		return nil
 	})
-	s.squares, s.shares = newSystem(len(s.gate)), newSystem(s.gates)
-	gram.put(s.squares.h, 0, 0, 0, s.gate, s.gate, 1)
+	s.squares, s.shares = gram.NewSystem(len(s.gate)), gram.NewSystem(s.gates)
+	squares.Put(s.squares.H, 0, 0, 0, s.gate, s.gate, 1)
 	return err
 }
 
@@ -189,9 +190,9 @@ func (s *gateSteps) takeSquares(ctx context.Context) error {
 func (s *gateSteps) precondition() {
 	gates, dw := s.gates, s.dw
 	for j := range gates {
-		copy(s.scaled[j*dw:(j+1)*dw], s.squares.solve(s.residual[j*dw:(j+1)*dw]))
+		copy(s.scaled[j*dw:(j+1)*dw], s.squares.Solve(s.residual[j*dw:(j+1)*dw]))
 	}
 	r := blas64.General{Rows: gates, Cols: dw, Stride: dw, Data: s.scaled}
-	blas64.Trsm(blas.Left, blas.Trans, 1, s.shares.upper, r)
-	blas64.Trsm(blas.Left, blas.NoTrans, 1, s.shares.upper, r)
+	blas64.Trsm(blas.Left, blas.Trans, 1, s.shares.Upper, r)
+	blas64.Trsm(blas.Left, blas.NoTrans, 1, s.shares.Upper, r)
 }

@@ -33,7 +33,7 @@ func TestGateSteps(t *testing.T) {
 		if err := l.GateInformation(ctx, h, l.cur); err != nil {
 			t.Fatal(err)
 		}
-		l.penaliseHessian(h, 1, l.atGate)
+		l.penalty.GateHessian(h, 1, l.atGate)
 		for i := range score {
 			score[i] = rng.NormFloat64()
 		}

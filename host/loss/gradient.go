@@ -46,12 +46,12 @@ func (s *gradientSums) block(w *work) {
 	n := w.N
 	terms := w.termsOf(s.k)
 	for i, wt := range terms {
-		s.mass[i] += w.sum(w.PostOf(i))
+		s.mass[i] += w.Sum(w.PostOf(i))
 		if s.own != nil {
 			s.addOwn(w, wt, i)
 		}
 		w.Weigh(wt, i)
-		w.weigh(wt)
+		w.WeighRows(wt)
 		s.deviance[i] += kernel.Dot(wt, w.ResidualOf(i))
 		if s.outputs > 0 {
 			s.output[2*i] += kernel.Sum(wt)
@@ -62,7 +62,7 @@ func (s *gradientSums) block(w *work) {
 		}
 	}
 	if s.free.Regressors {
-		w.addColumns(s.score[:s.k*s.da], terms, s.expert)
+		w.AddColumns(s.score[:s.k*s.da], terms, s.expert)
 	}
 	w.addGateScores(s.layout, s.ofGate())
 }
@@ -72,10 +72,10 @@ func (s *gradientSums) addOwn(w *work, wt []float64, i int) {
 	scores, information := s.ownOfExpert(i)
 	for q := range s.layout.own {
 		w.OwnScore(wt, i, q)
-		scores[q] += w.sum(wt)
+		scores[q] += w.Sum(wt)
 		for p := q; p < s.layout.own; p++ {
 			w.OwnComplete(wt, i, q, p)
-			information[mixture.OwnAt(q, p)] += w.sum(wt)
+			information[mixture.OwnAt(q, p)] += w.Sum(wt)
 		}
 	}
 }

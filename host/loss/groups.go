@@ -173,7 +173,7 @@ func (g *groups) addScores(o *layout, w *work, block int) {
 			to := g.score[(of*g.k+i)*g.each:]
 			if o.free.Regressors {
 				for c, j := range o.expert {
-					to[c] += score[t] * w.cols[j][t]
+					to[c] += score[t] * w.Cols[j][t]
 				}
 			}
 			if o.free.Sigma {
@@ -184,7 +184,7 @@ func (g *groups) addScores(o *layout, w *work, block int) {
 			if g.speaks[block][t] == 1 {
 				g.p[of*g.k+i] = w.PriorOf(i)[t]
 				for c, j := range o.gate {
-					g.x[of*o.dw+c] = w.cols[j][t]
+					g.x[of*o.dw+c] = w.Cols[j][t]
 				}
 			}
 		}

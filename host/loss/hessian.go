@@ -23,7 +23,7 @@ func newInformationSums(o *layout) *informationSums {
 }
 
 func (s *informationSums) values() [][]float64 {
-	return append([][]float64{s.sums, s.noiseCoef, s.noiseNoise}, s.output.values()...)
+	return append([][]float64{s.Sums, s.noiseCoef, s.noiseNoise}, s.output.values()...)
 }
 
 // noiseExpert returns the sums of log ψ_m with mean i, noiseGate those with row
@@ -61,25 +61,25 @@ func (s *informationSums) differentiated(w *work) second {
 
 func (s *informationSums) block(w *work) {
 	n, of := w.N, s.differentiated(w)
-	g := s.begin(&w.design, n)
+	g := s.Begin(&w.Design)
 	for i := range s.means {
 		var bend []float64
 		if w.bend != nil {
 			bend = w.bend[i*n : (i+1)*n]
 		}
 		for j := i; j < s.means; j++ {
-			of.ExpertExpert(g.terms, i, j, bend)
-			g.next()
+			of.ExpertExpert(g.Terms, i, j, bend)
+			g.Next()
 		}
 		for j := range s.gates {
-			of.ExpertGate(g.terms, i, j)
-			g.next()
+			of.ExpertGate(g.Terms, i, j)
+			g.Next()
 		}
 	}
 	for j := range s.gates {
 		for m := j; m < s.gates; m++ {
-			w.GateGate(g.terms, j, m)
-			g.next()
+			w.GateGate(g.Terms, j, m)
+			g.Next()
 		}
 	}
 	if s.free.Sigma {
@@ -94,15 +94,15 @@ func (s *informationSums) noiseBlock(w *work, of second, wt []float64) {
 	for m := range s.noises {
 		for i := range s.means {
 			of.NoiseExpert(wt, m, i)
-			w.addWeighted(s.noiseExpert(m, i), wt, s.expert)
+			w.AddWeighted(s.noiseExpert(m, i), wt, s.expert)
 		}
 		for j := range s.gates {
 			of.NoiseGate(wt, m, j)
-			w.addWeighted(s.noiseGate(m, j), wt, s.gate)
+			w.AddWeighted(s.noiseGate(m, j), wt, s.gate)
 		}
 		for i := range s.noises {
 			of.NoiseNoise(wt, m, i)
-			s.noiseNoise[m*s.noises+i] += w.sum(wt)
+			s.noiseNoise[m*s.noises+i] += w.Sum(wt)
 		}
 	}
 }
@@ -115,7 +115,7 @@ func (s *informationSums) write(h *mat.SymDense, factor float64) {
 	at := 0
 	put := func(r, c int, rows, cols []int) {
 		if r >= 0 && c >= 0 {
-			s.put(h, at, r, c, rows, cols, factor)
+			s.Put(h, at, r, c, rows, cols, factor)
 		}
 		at++
 	}

@@ -8,6 +8,7 @@ import (
 
 	"gonum.org/v1/gonum/mat"
 
+	"github.com/gatedlearning/moe/host/loss/shrinkage"
 	"github.com/gatedlearning/moe/host/model"
 )
 
@@ -24,7 +25,7 @@ func TestNorms(t *testing.T) {
 			p.Regressor(p.K - 1)[2] = 0 // alone
 		}
 		l, plain := NewLikelihood(data, s.act, p, s.free, 2), NewLikelihood(data, s.act, p, s.free, 2)
-		norms := Times(l.ExpertNorms([][]int{{0, 1}, {2}}), 40)
+		norms := shrinkage.Times(l.ExpertNorms([][]int{{0, 1}, {2}}), 40)
 		l.PenaliseNorms(norms)
 		theta, dim := l.Theta(p), l.Dim()
 		added := func(x []float64) (sum float64) {

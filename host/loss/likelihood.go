@@ -68,7 +68,7 @@ func NewLikelihoodOf(mix mixture.Mixture, rows model.Rows, act model.Activation,
 		}
 	}
 	o := newLayout(base, free, spans(mix.Density.Own(), floor))
-	o.gateBound = newGateBound(o, t.Largest)
+	o.boundBy(t.Largest, 1)
 	return newLikelihood(newPasses(o, rows, act, mix, workers), base, t.Weight, err)
 }
 
@@ -89,7 +89,7 @@ func (l *Likelihood) WithGate(p *model.Params) *Likelihood {
 	free := l.free
 	free.Gating = false
 	o := newLayout(p, free, l.ends)
-	o.gateBound = l.on(o, 1)
+	o.boundBy(l.largest, l.loosened)
 	return newLikelihood(newPasses(o, l.rows, l.act, l.mix, l.passes.workers), p, l.n, l.unread)
 }
 
@@ -105,7 +105,7 @@ func (l *Likelihood) Part(n int) *Likelihood {
 		err = l.unread
 	}
 	o := *l.layout
-	o.gateBound = newGateBound(&o, t.Largest)
+	o.boundBy(t.Largest, 1)
 	out := l.over(&o, rows, t.Weight)
 	out.unread = err
 	return out
@@ -123,8 +123,9 @@ func (l *Likelihood) Without(row int) (*Likelihood, error) {
 		return nil, err
 	}
 	o := *l.layout
+	o.boundBy(l.largest, l.loosened)
 	out := l.over(&o, rows, l.n-weight)
-	out.tau, out.tauExperts, out.norms = l.tau, l.tauExperts, l.norms
+	out.penalty = l.penalty
 	return out, nil
 }
 
@@ -270,7 +271,7 @@ func (l *Likelihood) GateInformation(ctx context.Context, h *mat.SymDense, p *mo
 // regression for the gating, solved by products where the likelihood is [Likelihood.Stepped]. dst may not be θ.
 func (l *Likelihood) EMStep(ctx context.Context, dst, theta []float64) (float64, error) {
 	l.noNorms()
-	theta = l.tied(l.within(theta))
+	theta = l.ties.Projected(l.bound.Projected(theta))
 	copy(dst, theta)
 	s, err := l.expectation(ctx, theta, l.Stepped())
 	if err != nil {
@@ -283,7 +284,7 @@ func (l *Likelihood) EMStep(ctx context.Context, dst, theta []float64) (float64,
 	} else if l.free.Regressors {
 		for i := range l.k {
 			at := l.regressor(i)
-			ridge := l.tauExperts * mixture.Unit(l.mix.Density, l.cur.SigmaOf(i))
+			ridge := l.penalty.Experts * mixture.Unit(l.mix.Density, l.cur.SigmaOf(i))
 			s.experts.step(dst[at:at+l.da], i, s.gradient, ridge)
 		}
 	}
@@ -304,7 +305,7 @@ func (l *Likelihood) EMStep(ctx context.Context, dst, theta []float64) (float64,
 // bounded returns p with its gates within the bound of these rows.
 func (l *Likelihood) bounded(p *model.Params) *model.Params {
 	o := newLayout(p, Free{Gating: true, GateColumns: l.free.GateColumns}, nil)
-	o.gateBound = l.on(o, 1)
+	o.boundBy(l.largest, l.loosened)
 	theta, q := make([]float64, len(o.parameters)), p.Clone()
 	o.pack(theta, in(p))
 	o.unpack(in(q), theta)
@@ -317,23 +318,23 @@ func (l *Likelihood) AtBound(p *model.Params) bool {
 		return false
 	}
 	o := newLayout(p, Free{Gating: true, GateColumns: l.free.GateColumns}, nil)
-	o.gateBound = l.on(o, 1)
+	o.boundBy(l.largest, l.loosened)
 	theta := make([]float64, len(o.parameters))
 	o.pack(theta, in(p))
-	return o.atBound(theta)
+	return o.bound.At(theta)
 }
 
 // Hold takes what points beyond the bounds of the gates out of the gradient and the Hessian at θ of −L, of sums over
 // the rows without any bound, in place: [Likelihood.Project] holds θ itself.
 func (l *Likelihood) Hold(grad []float64, h *mat.SymDense, theta []float64) {
-	l.boundGradient(grad, theta)
-	l.boundHessian(h)
+	l.bound.Gradient(grad, theta)
+	l.bound.Hessian(h)
 }
 
 // Loosened returns the likelihood of the same rows whose gates have so many times as large a bound,
 // and no ridge.
 func (l *Likelihood) Loosened(times float64) *Likelihood {
 	o := *l.layout
-	o.gateBound = l.on(&o, times)
+	o.boundBy(l.largest, times*l.loosened)
 	return l.over(&o, l.rows, l.n)
 }

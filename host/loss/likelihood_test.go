@@ -5,11 +5,9 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/gatedlearning/moe/host/loss/losstest"
 	"github.com/gatedlearning/moe/host/model"
-	"github.com/gatedlearning/moe/internal/kernel"
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 )
@@ -283,43 +281,6 @@ func TestEMStepAllocatesNothing(t *testing.T) {
 	}
 }
 
-// TestGramOfFewRows: sums over the rows whose terms are not 0 are those over
-// all, however many they are.
-func TestGramOfFewRows(t *testing.T) {
-	rng := rand.New(rand.NewPCG(14, 0))
-	p := randomParams(rng, 2, 5, 0.5, true)
-	data := draw(rng, tanh, p, model.BlockRows)
-	l := NewLikelihood(data, tanh, p, All, 1)
-	w, n, dx := l.newWork(), data.N, l.width
-	w.take(&data.Blocks[0], p.D)
-	for _, share := range []float64{0, 0.01, 0.3, 0.8, 1} {
-		terms := make([]float64, n)
-		for i := range terms {
-			if rng.Float64() < share {
-				terms[i] = rng.NormFloat64()
-			}
-		}
-		want := mat.NewSymDense(dx, nil)
-		for i, v := range terms {
-			row := mat.NewVecDense(dx, nil)
-			for j, col := range w.cols {
-				row.SetVec(j, col[i])
-			}
-			want.SymRankOne(want, v, row)
-		}
-		tiled := make([]float64, kernel.TiledSize(dx))
-		w.addGram(tiled, terms)
-		for j := range dx {
-			for m := j; m < dx; m++ {
-				// Rounding of 256 terms of order 1 in another order.
-				if got := tiled[kernel.TiledAt(dx, j, m)]; !(math.Abs(got-want.At(j, m)) <= 1e-12) {
-					t.Errorf("share %v: entry (%d, %d) is %v, want %v", share, j, m, got, want.At(j, m))
-				}
-			}
-		}
-	}
-}
-
 // TestReuseCurvature: EM steps with a curvature of the gating from before
 // still raise the likelihood, take fewer of them than steps, and end where the
 // gradient is 0.
@@ -354,27 +315,5 @@ func TestReuseCurvature(t *testing.T) {
 	}
 	if _, err := l.Grad(t.Context(), grad, x); err != nil || floats.Norm(grad, math.Inf(1)) > 1e-9 {
 		t.Errorf("gradient %v where EM stands still, error %v", grad, err)
-	}
-}
-
-// TestFactorizeEnds: a matrix next to 0, as a saturated g leaves it, has no
-// solution; looking for its ridge must not go on for ever.
-func TestFactorizeEnds(t *testing.T) {
-	for _, size := range []float64{0, 1e-320, 1e-310, math.Inf(1), math.NaN()} {
-		ended := make(chan bool, 1)
-		go func() {
-			s := newSystem(2)
-			s.h.SetSym(0, 0, size)
-			s.h.SetSym(1, 1, size)
-			ended <- s.factorize()
-		}()
-		select {
-		case solved := <-ended:
-			if solved {
-				t.Errorf("diagonal %v has a factor", size)
-			}
-		case <-time.After(time.Minute):
-			t.Fatalf("diagonal %v: still looking for a ridge after a minute", size)
-		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 
+	"github.com/gatedlearning/moe/host/loss/gram"
 	"github.com/gatedlearning/moe/host/mixture"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/internal/kernel"
@@ -42,24 +43,24 @@ func (s *outputGrams) block(w *work) {
 	for i := range s.k {
 		wt, g := w.terms[:n], w.gOf(i)
 		copy(wt, w.PostOf(i))
-		w.weigh(wt)
+		w.WeighRows(wt)
 		s.own[3*i] += kernel.Sum(wt)
 		s.own[3*i+1] += kernel.Dot(wt, g)
 		slopes := w.dg[i*n : (i+1)*n]
 		times := w.several[0][:n]
 		kernel.Mul(times, wt, slopes)
-		w.addOne(s.ofPair(0, i), times, s.expert)
+		addOne(&w.Design, s.ofPair(0, i), times, s.expert)
 		kernel.Mul(times, times, g)
-		w.addOne(s.ofPair(1, i), times, s.expert)
+		addOne(&w.Design, s.ofPair(1, i), times, s.expert)
 		kernel.Mul(wt, wt, g)
 		s.own[3*i+2] += kernel.Dot(wt, g)
 	}
 }
 
 // addOne adds Σ_t w_t·x_t over the columns named to dst; w has the rows' weights.
-func (x *design) addOne(dst, w []float64, named []int) {
+func addOne(x *gram.Design, dst, w []float64, named []int) {
 	terms := [1][]float64{w}
-	x.addColumns(dst, terms[:], named)
+	x.AddColumns(dst, terms[:], named)
 }
 
 // ownAt is the product of the pair's functions h and l in expert i.
@@ -76,23 +77,23 @@ func (s *outputGrams) ownAt(i, h, l int) float64 { return s.own[3*i+h+l] }
 func (s *expertGrams) stepOutputs(theta []float64, p *model.Params, g *gradientSums) {
 	q := s.moved
 	type expert struct {
-		*system
+		*gram.System
 		solved [][]float64 // H⁻¹ of b, then of the columns of C
 	}
 	experts := make([]expert, s.k)
 	for m := range s.outputs {
-		schur, rhs := newSystem(q), make([]float64, q)
+		schur, rhs := gram.NewSystem(q), make([]float64, q)
 		for i := range s.k {
 			if s.pair(i) != m {
 				continue
 			}
-			e := expert{system: newSystem(s.da)}
-			s.put(e.h, i, 0, 0, s.expert, s.expert, 1)
-			ok := e.factorize()
+			e := expert{System: gram.NewSystem(s.da)}
+			s.Put(e.H, i, 0, 0, s.expert, s.expert, 1)
+			ok := e.Factorize()
 			solve := func(b []float64) {
 				x := make([]float64, s.da)
 				if ok { // else its coefficients stay
-					copy(x, e.solve(b))
+					copy(x, e.Solve(b))
 				}
 				e.solved = append(e.solved, x)
 			}
@@ -106,14 +107,14 @@ func (s *expertGrams) stepOutputs(theta []float64, p *model.Params, g *gradientS
 				c := s.outputGrams.ofPair(h, i)
 				rhs[h] += inv * (g.output[2*i+h] - floats.Dot(c, e.solved[0]))
 				for l := h; l < q; l++ {
-					schur.h.SetSym(h, l, schur.h.At(h, l)+inv*(s.outputGrams.ownAt(i, h, l)-floats.Dot(c,
+					schur.H.SetSym(h, l, schur.H.At(h, l)+inv*(s.outputGrams.ownAt(i, h, l)-floats.Dot(c,
 						e.solved[1+l])))
 				}
 			}
 		}
 		step := make([]float64, q)
-		if schur.factorize() {
-			copy(step, schur.solve(rhs))
+		if schur.Factorize() {
+			copy(step, schur.Solve(rhs))
 		}
 		for h, v := range step {
 			theta[s.output(h, m)] += v
@@ -128,7 +129,7 @@ func (s *expertGrams) stepOutputs(theta []float64, p *model.Params, g *gradientS
 			}
 			at := s.regressor(i)
 			floats.Add(theta[at:at+s.da], move)
-			g.deviance[i] = max(0, g.deviance[i]-s.gain(i, e.h, move, step, g))
+			g.deviance[i] = max(0, g.deviance[i]-s.gain(i, e.H, move, step, g))
 		}
 	}
 }
@@ -196,7 +197,7 @@ func (s *outputInformation) block(w *work) {
 	for i := range s.k {
 		for j := range s.k {
 			w.ExpertExpert(wt, i, j, nil)
-			w.weigh(wt)
+			w.WeighRows(wt)
 			for h := range s.moved {
 				by(h, i)
 				o := s.row(h, i)
@@ -205,7 +206,7 @@ func (s *outputInformation) block(w *work) {
 					s.own[o*s.moved*s.outputs+s.row(1, j)] += kernel.Dot(times, w.gOf(j))
 				}
 				kernel.Mul(times, times, w.dg[j*n:(j+1)*n])
-				w.addOne(s.withExpert(o, j), times, s.expert)
+				addOne(&w.Design, s.withExpert(o, j), times, s.expert)
 			}
 		}
 		s.bent(w, i)
@@ -214,13 +215,13 @@ func (s *outputInformation) block(w *work) {
 			for j := range s.gates {
 				w.ExpertGate(wt, i, j)
 				by(h, i)
-				w.addWeighted(s.withGate(o, j), times, s.gate)
+				w.AddWeighted(s.withGate(o, j), times, s.gate)
 			}
 			for m := range s.levels {
 				if s.free.Sigma {
 					w.NoiseExpert(wt, m, i)
 					by(h, i)
-					s.noise[o*s.levels+m] += w.sum(times)
+					s.noise[o*s.levels+m] += w.Sum(times)
 				}
 			}
 		}
@@ -239,7 +240,7 @@ func (s *outputInformation) bent(w *work, i int) {
 	for t, dg := range w.slopes[i*n : (i+1)*n] {
 		wt[t] *= -inv * dg
 	}
-	w.addWeighted(s.withExpert(s.row(1, i), i), wt, s.expert)
+	w.AddWeighted(s.withExpert(s.row(1, i), i), wt, s.expert)
 }
 
 // write writes the rows of the outputs, times factor, to h.

@@ -7,6 +7,7 @@ import (
 
 	"gonum.org/v1/gonum/floats"
 
+	"github.com/gatedlearning/moe/host/loss/gram"
 	"github.com/gatedlearning/moe/host/mixture"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/internal/kernel"
@@ -37,6 +38,16 @@ type part interface {
 	// values are the numbers that add up.
 	values() [][]float64
 }
+
+// grams are Gram matrices of the design's columns, which are part of a quantity or all of it.
+type grams struct {
+	*layout
+	gram.Matrices
+}
+
+func newGrams(o *layout, n int) grams { return grams{o, gram.New(o.width, n)} }
+
+func (s *grams) values() [][]float64 { return [][]float64{s.Sums} }
 
 // sums are what a pass adds up over rows: those parts that have been asked for,
 // nil for the others.
@@ -108,7 +119,7 @@ func (s *passes) hold(to *sums, want quantity) {
 	o := s.layout
 	s.by.holdExperts(to, want)
 	if want&ofGates != 0 {
-		to.gates = &gateGrams{newFullGrams(o, o.gates*(o.gates+1)/2)}
+		to.gates = &gateGrams{grams{o, gram.NewFull(o.width, o.gates*(o.gates+1)/2)}}
 		to.keep(ofGates, to.gates)
 	}
 	if want&ofInformation != 0 {
@@ -267,7 +278,7 @@ func (s *passes) workOf(worker int) *work {
 // is said.
 type work struct {
 	*mixture.Posterior
-	design
+	gram.Design
 	// predictors; y − the means, or these where the noise is not normal; their slopes, g′(z), nil where the regressors
 	// are fixed
 	z, res, dg []float64
@@ -291,7 +302,7 @@ type work struct {
 func (s *passes) newWork() *work {
 	kn := func() []float64 { return make([]float64, s.means*model.BlockRows) }
 	w := &work{
-		Posterior: mixture.NewPosterior(s.mix, s.k), design: newDesign(s.width),
+		Posterior: mixture.NewPosterior(s.mix, s.k), Design: gram.NewDesign(s.width),
 		zs: kn(), ress: kn(), dgs: kn(), terms: make([]float64, model.BlockRows),
 		several: numeric.Columns(max(s.classes, s.means), model.BlockRows), ofClasses: make([][]float64, s.classes),
 	}
@@ -382,7 +393,7 @@ func (s *passes) slopes(ctx context.Context, w *work, p *model.Params, b *model.
 			p.Slopes(w.bend)
 		}
 	}
-	w.take(b, s.d)
+	w.Take(b)
 	if want&ofTimes != 0 {
 		s.push(w, b)
 	}

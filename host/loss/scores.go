@@ -29,15 +29,7 @@ func (s *productSums) block(w *work) {
 }
 
 // write writes the sums to m.
-func (s *productSums) write(m *mat.SymDense) {
-	at := 0
-	for i := range s.parameters {
-		for j := i; j < len(s.parameters); j++ {
-			m.SetSym(i, j, s.packed[at])
-			at++
-		}
-	}
-}
+func (s *productSums) write(m *mat.SymDense) { numeric.SetTriangle(m, s.packed) }
 
 // scoresOf returns the weighted scores of the rows, N values for every parameter.
 func (w *work) scoresOf(o *layout) [][]float64 {
@@ -51,7 +43,7 @@ func (w *work) scoresOf(o *layout) [][]float64 {
 		w.scoresOfOne(o.parameters, out)
 	}
 	for _, score := range out {
-		w.weigh(score)
+		w.WeighRows(score)
 	}
 	return out
 }
@@ -65,12 +57,12 @@ func (w *work) scoresOfOne(parameters []Parameter, out [][]float64) {
 		case model.Expert:
 			w.MeanScore(dst, q.Index)
 			inv, dg := 1/w.ScaleOf(q.Index), w.dg[q.Index*n:(q.Index+1)*n]
-			for t, x := range w.cols[q.Feature] {
+			for t, x := range w.Cols[q.Feature] {
 				dst[t] = dst[t] * dg[t] * inv * x
 			}
 		case model.Gate:
 			w.GateScore(dst, q.Index)
-			kernel.Mul(dst, dst, w.cols[q.Feature])
+			kernel.Mul(dst, dst, w.Cols[q.Feature])
 		case model.Noise:
 			w.NoiseScore(dst, q.Own*len(w.P.Sigma)+q.Index)
 		case model.Offset, model.Scale:
@@ -87,9 +79,9 @@ func (w *work) addGateScores(o *layout, dst []float64) {
 	terms := w.termsOf(o.gates)
 	for j, wt := range terms {
 		w.GateScore(wt, j)
-		w.weigh(wt)
+		w.WeighRows(wt)
 	}
-	w.addColumns(dst, terms, o.gate)
+	w.AddColumns(dst, terms, o.gate)
 }
 
 // scoreOutput writes ∂log p/∂c_m, or ∂s_m, to dst.

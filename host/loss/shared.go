@@ -53,8 +53,8 @@ func (w *work) shares(dst []float64, v model.GateNode, t int) (mass float64) {
 	for i := range dst {
 		dst[i] /= sum
 	}
-	if w.weight != nil {
-		mass *= w.weight[t]
+	if w.Weight != nil {
+		mass *= w.Weight[t]
 	}
 	return mass
 }
@@ -66,7 +66,7 @@ func (w *work) addOverlap(dst, v []float64, k int) {
 	for i := range rows {
 		rows[i] = v[i*n : (i+1)*n]
 		copy(weighted[i], rows[i])
-		w.weigh(weighted[i])
+		w.WeighRows(weighted[i])
 	}
 	kernel.AddProducts(dst, weighted, rows)
 }

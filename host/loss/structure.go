@@ -36,21 +36,21 @@ func newStructureSums(o *layout) *structureSums {
 	return &structureSums{grams: newGrams(o, 2*o.k), overlap: make([]float64, o.k*o.k)}
 }
 
-func (s *structureSums) values() [][]float64 { return [][]float64{s.sums, s.overlap} }
+func (s *structureSums) values() [][]float64 { return [][]float64{s.Sums, s.overlap} }
 
 func (s *structureSums) block(w *work) {
 	n := w.N
-	g := s.begin(&w.design, n)
+	g := s.Begin(&w.Design)
 	w.addOverlap(s.overlap, w.Post, s.k)
 	for i := range s.k {
 		ri := w.PostOf(i)
 		dg, res := w.dg[i*n:(i+1)*n], w.ScoreOf(i)
-		w.Complete(g.terms, i, dg)
-		g.next()
+		w.Complete(g.Terms, i, dg)
+		g.Next()
 		for t, e := range res {
-			g.terms[t] = ri[t] * dg[t] * dg[t] * e * e
+			g.Terms[t] = ri[t] * dg[t] * dg[t] * e * e
 		}
-		g.next()
+		g.Next()
 	}
 }
 
@@ -74,8 +74,8 @@ func (s *structureSums) read(g *gradientSums) *Structure {
 // axis returns that of expert i by its Gram matrices.
 func (s *structureSums) axis(i int) []float64 {
 	g, ge := mat.NewSymDense(s.da, nil), mat.NewSymDense(s.da, nil)
-	s.put(g, 2*i, 0, 0, s.expert, s.expert, 1)
-	s.put(ge, 2*i+1, 0, 0, s.expert, s.expert, 1)
+	s.Put(g, 2*i, 0, 0, s.expert, s.expert, 1)
+	s.Put(ge, 2*i+1, 0, 0, s.expert, s.expert, 1)
 	return leading(g, ge)
 }
 

@@ -7,13 +7,19 @@ import (
 
 	"gonum.org/v1/gonum/mat"
 
+	"github.com/gatedlearning/moe/host/loss/shrinkage"
 	"github.com/gatedlearning/moe/host/model"
 )
 
 // surface is what the likelihood of one target and that of several have in common, of parameters P.
 type surface[P interface{ Clone() P }] struct {
 	*passes
-	ridges
+	n       float64 // rows, or the sum of their weights
+	penalty shrinkage.Penalty
+	held    gateCurvature // of the gate's M-step, with the ridge
+	reuse   bool          // of held
+	score   []float64     // room for that of the gate
+
 	pass   summed[P]
 	in     func(p P) func(q Parameter) *float64 // where parameters stand in p
 	base   P
@@ -35,7 +41,7 @@ type summed[P any] interface {
 func newSurface[P interface{ Clone() P }](s *passes, pass summed[P], in func(p P) func(q Parameter) *float64, base P,
 	weight float64, unread error) surface[P] {
 	cur := base.Clone()
-	return surface[P]{passes: s, ridges: ridges{of: s.layout, n: weight}, pass: pass, in: in, base: base.Clone(),
+	return surface[P]{passes: s, n: weight, penalty: s.newPenalty(), pass: pass, in: in, base: base.Clone(),
 		cur: cur, here: in(cur), unread: unread}
 }
 
@@ -68,6 +74,13 @@ func (l *surface[P]) Theta(p P) []float64 {
 	l.pack(theta, l.in(p))
 	return theta
 }
+
+// Ties are the places in θ of every coefficient that is the same in all experts.
+func (l *surface[P]) Ties() [][]int { return l.ties }
+
+// Project scales the gates of θ that are beyond their bound back to it, in place: the
+// likelihood is the same there.
+func (l *surface[P]) Project(theta []float64) { l.bound.Project(theta) }
 
 // MostDense is the most values of the sums of a Hessian, kept once per chunk of the
 // data, with which it is worth its cost: 16 MB each.
@@ -129,15 +142,15 @@ func (l *surface[P]) Grad(ctx context.Context, dst, theta []float64) (float64, e
 		return math.NaN(), err
 	}
 	l.gradient(dst, s, theta)
-	l.tie(dst)
+	l.ties.Project(dst)
 	return l.objective(s.loglik, theta), nil
 }
 
 // gradient writes ∇L at θ, whose sums are given, to dst, before ties.
 func (l *surface[P]) gradient(dst []float64, s *sums, theta []float64) {
 	l.pass.writeScore(dst, -1/l.n, s, l.cur)
-	l.boundGradient(dst, theta)
-	l.penaliseGradient(dst, theta, 1/l.n)
+	l.bound.Gradient(dst, theta)
+	l.penalty.Gradient(dst, theta, 1/l.n)
 	l.holdGradient(dst, theta)
 }
 
@@ -173,12 +186,11 @@ func (l *surface[P]) hessian(ctx context.Context, h *mat.SymDense, grad, theta [
 	l.gradient(grad, s, theta)
 	s.information.write(h, 1/l.n)
 	l.missing(h, 1/l.n)
-	l.boundHessian(h)
-	l.penaliseHessian(h, 1/l.n, 0)
-	l.normsHessian(h, theta, 1/l.n)
+	l.bound.Hessian(h)
+	l.penalty.Hessian(h, theta, 1/l.n)
 	l.holdHessian(h, grad, theta)
-	l.tie(grad)
-	l.tieHessian(h)
+	l.ties.Project(grad)
+	l.ties.Hessian(h)
 	return l.objective(s.loglik, theta), nil
 }
 
@@ -193,7 +205,7 @@ func (l *surface[P]) expectation(ctx context.Context, theta []float64, otherwise
 	if err == nil {
 		l.held.take(gate, func(h *mat.SymDense) {
 			s.gates.hessian(h)
-			l.penaliseHessian(h, 1, l.atGate)
+			l.penalty.GateHessian(h, 1, l.atGate)
 		})
 	}
 	return s, err

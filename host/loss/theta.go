@@ -3,6 +3,7 @@ package loss
 import (
 	"math"
 
+	"github.com/gatedlearning/moe/host/loss/constraint"
 	"github.com/gatedlearning/moe/host/mixture"
 	"github.com/gatedlearning/moe/host/model"
 )
@@ -100,8 +101,11 @@ type layout struct {
 	moved           int         // how many of a pair are free: none, c, or both
 	ends            []span      // of each own parameter's logarithm; nil where they are not free
 	parameters      []Parameter // in the order of θ
-	ties
-	gateBound
+
+	ties     constraint.Ties  // coefficients that are the same in all experts
+	bound    constraint.Bound // on the gates
+	largest  []float64        // of every feature in the rows, in size, on which the bound rests; nil for none
+	loosened float64          // how much larger the bound is than that of the rows
 }
 
 // span is what a value may be, both ends included.
@@ -174,8 +178,32 @@ func newLayoutOf(p *model.Params, free Free, ends []span, m, own int) *layout {
 		}
 	}
 	o.parameters = o.list()
-	o.ties = newTies(o)
+	o.ties = tiesOf(o)
 	return o
+}
+
+// boundBy bounds the gates by the largest values of the features in rows, in size, so many times as far out.
+func (o *layout) boundBy(largest []float64, times float64) {
+	o.largest, o.loosened, o.bound = largest, times, constraint.Bound{}
+	if largest == nil || !o.free.Gating {
+		return
+	}
+	var gates [][]int
+	for _, rows := range o.nodes {
+		at := make([]int, len(rows))
+		for i, j := range rows {
+			at[i] = o.row(j)
+		}
+		gates = append(gates, at)
+	}
+	of := make([]float64, o.dw)
+	for c, feature := range o.gate {
+		of[c] = 1
+		if feature < o.d {
+			of[c] = largest[feature]
+		}
+	}
+	o.bound = constraint.NewBound(gates, of, times)
 }
 
 // list lists the free parameters.
@@ -259,12 +287,12 @@ func in(p *model.Params) func(q Parameter) *float64 {
 func (o *layout) pack(theta []float64, in func(q Parameter) *float64) {
 	o.each(in, func(at int, v *float64) { theta[at] = *v },
 		func(at int, sigma *float64) { theta[at] = math.Log(*sigma) })
-	o.tie(theta)
+	o.ties.Project(theta)
 }
 
 // unpack writes θ, its gates within their bounds, to the free parameters, which are in those places.
 func (o *layout) unpack(in func(q Parameter) *float64, theta []float64) {
-	theta = o.tied(o.within(theta))
+	theta = o.ties.Projected(o.bound.Projected(theta))
 	o.each(in, func(at int, v *float64) { *v = theta[at] }, func(at int, sigma *float64) {
 		*sigma = math.Exp(o.endsOf(at).hold(theta[at]))
 	})

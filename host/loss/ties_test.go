@@ -76,7 +76,7 @@ func TestTies(t *testing.T) {
 		}
 		for _, v := range [][]float64{randomTheta(rng, dim), randomTheta(rng, dim)} { // of the range of P, and of the rest
 			along := append([]float64(nil), v...)
-			l.tie(along)
+			l.ties.Project(along)
 			floats.Sub(v, along)
 			var got, want mat.VecDense
 			got.MulVec(h, mat.NewVecDense(dim, along))
@@ -90,7 +90,7 @@ func TestTies(t *testing.T) {
 				t.Errorf("%s: the Hessian is not positive across the range of P", s.name)
 			}
 			across := append([]float64(nil), got.RawVector().Data...)
-			if l.tie(across); floats.Norm(across, math.Inf(1)) > 1e-10 {
+			if l.ties.Project(across); floats.Norm(across, math.Inf(1)) > 1e-10 {
 				t.Errorf("%s: the Hessian leads from across the range of P into it: %v", s.name, across)
 			}
 		}
@@ -101,7 +101,7 @@ func TestTies(t *testing.T) {
 				t.Errorf("%s: a step of EM goes from %v to %v, %v", s.name, before, after, err)
 			}
 			copy(down, up)
-			if l.tie(down); !floats.EqualApprox(down, up, 1e-14) {
+			if l.ties.Project(down); !floats.EqualApprox(down, up, 1e-14) {
 				t.Errorf("%s: a step of EM leaves the range of P", s.name)
 			}
 			copy(theta, up)

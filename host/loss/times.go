@@ -88,7 +88,7 @@ func (s *timesSums) block(w *work) {
 		levels := p.levels[:s.noises*w.N]
 		w.Times(p.expert, p.gates, levels, p.u, p.q, w.along.noise)
 		for m := range s.level {
-			s.level[m] += w.sum(p.of(levels, m))
+			s.level[m] += w.Sum(p.of(levels, m))
 		}
 	} else {
 		s.pairs(w, p)
@@ -137,7 +137,7 @@ func (s *timesSums) noiseBlock(w *work, p *pushed, wt []float64) {
 		along := w.along.noise[m]
 		across := func(dst, predictors []float64) {
 			floats.AddScaled(dst, along, wt)
-			w.weigh(wt)
+			w.WeighRows(wt)
 			s.level[m] += kernel.Dot(wt, predictors)
 		}
 		for i := range s.k {
@@ -150,7 +150,7 @@ func (s *timesSums) noiseBlock(w *work, p *pushed, wt []float64) {
 		}
 		for i := range s.noises {
 			w.NoiseNoise(wt, m, i)
-			s.level[m] += w.along.noise[i] * w.sum(wt)
+			s.level[m] += w.along.noise[i] * w.Sum(wt)
 		}
 	}
 }
@@ -161,10 +161,10 @@ func (s *timesSums) addRows(w *work, dst, values []float64, many int, named []in
 	rows := w.ofClasses[:many]
 	for i := range rows {
 		rows[i] = values[i*w.N : (i+1)*w.N]
-		w.weigh(rows[i])
+		w.WeighRows(rows[i])
 	}
 	if many > 0 {
-		w.addColumns(dst, rows, named)
+		w.AddColumns(dst, rows, named)
 	}
 }
 
@@ -188,37 +188,26 @@ type diagonalSums struct{ *timesSums }
 func (s diagonalSums) block(w *work) {
 	n := w.N
 	w.Differentiate(w.dg)
-	for c, col := range w.cols {
-		w.weighted[c] = w.weighted[c][:n]
-		kernel.Mul(w.weighted[c], col, col)
-	}
-	squares := func(dst []float64, terms [][]float64, named []int) {
-		w.named = w.named[:0]
-		for _, c := range named {
-			w.named = append(w.named, w.weighted[c])
-		}
-		kernel.AddProducts(dst, terms, w.named)
-	}
 	if s.free.Regressors {
 		terms := w.termsOf(s.k)
 		for i, wt := range terms {
 			w.Complete(wt, i, w.dg[i*n:(i+1)*n])
 			floats.Scale(1/mixture.Unit(w.Density, w.P.SigmaOf(i)), wt)
-			w.weigh(wt)
+			w.WeighRows(wt)
 		}
-		squares(s.score[:s.k*s.da], terms, s.expert)
+		w.AddSquares(s.score[:s.k*s.da], terms, s.expert)
 	}
 	terms := w.termsOf(s.gates)
 	for j, wt := range terms {
 		w.GateComplete(wt, j, j)
-		w.weigh(wt)
+		w.WeighRows(wt)
 	}
-	squares(s.score[s.k*s.da:], terms, s.gate)
+	w.AddSquares(s.score[s.k*s.da:], terms, s.gate)
 	for q := range s.own {
 		for i := range s.k {
 			wt := w.terms[:n]
 			w.OwnComplete(wt, i, q, q)
-			s.level[q*s.levels+min(i, s.levels-1)] += math.Abs(w.sum(wt))
+			s.level[q*s.levels+min(i, s.levels-1)] += math.Abs(w.Sum(wt))
 		}
 	}
 }
@@ -241,9 +230,9 @@ func (l *Likelihood) HessianTimes(ctx context.Context, dst, v, theta []float64) 
 		l.along = newDirection(l.layout, l.base)
 	}
 	given := v
-	if len(l.outward) > 0 {
+	if l.bound.Outward() {
 		v = make([]float64, len(v))
-		l.boundTimes(v, given)
+		l.bound.Times(v, given)
 	}
 	l.along.set(l.layout, v)
 	l.eachAtEnd(theta, func(m, _ int) { l.along.noise[m] = 0 })
@@ -253,9 +242,9 @@ func (l *Likelihood) HessianTimes(ctx context.Context, dst, v, theta []float64) 
 		return err
 	}
 	s.times.write(dst, 1/l.n)
-	l.boundProduct(dst, given)
+	l.bound.Product(dst, given)
 	v = given
-	l.penaliseGradient(dst, v, 1/l.n) // which is linear
+	l.penalty.Gradient(dst, v, 1/l.n) // which is linear
 	l.eachAtEnd(theta, func(_, at int) { dst[at] = v[at] })
 	return nil
 }
@@ -323,7 +312,7 @@ func (m *memory) recall(w *work, p *model.Params, block int, b *model.Block) {
 	if s := m.blocks[block].slopes; len(s) > 0 {
 		w.dg = s
 	}
-	w.take(b, p.D)
+	w.Take(b)
 }
 
 // Diagonal writes a positive diagonal in place of that of ∇²L(θ) to dst: the complete-data
@@ -334,12 +323,7 @@ func (l *Likelihood) Diagonal(ctx context.Context, dst, theta []float64) error {
 		return err
 	}
 	s.diagonal.write(dst, 1/l.n)
-	l.eachPenalised(func(column []int) {
-		for _, at := range column {
-			dst[at] += l.tau * (1 - 1/branches(column)) / l.n
-		}
-	})
-	l.eachSlope(func(at int) { dst[at] += l.tauExperts / l.n })
+	l.penalty.Diagonal(dst, l.n)
 	return nil
 }
 
@@ -351,7 +335,7 @@ const ManyClasses = 16
 // solve for the gate by products with its curvature, (k−1)k/2 Gram matrices fewer.
 func (l *Likelihood) Stepped() bool {
 	return l.flat() && l.classes >= ManyClasses && !l.Dense() && l.free.Gating && l.gates > 0 && l.groups == nil &&
-		l.ties == nil && l.outputs == 0 && l.norms == nil
+		l.ties == nil && l.outputs == 0 && l.penalty.Norms == nil
 }
 
 // stepGate adds Newton's step of the gate's M-step at l.cur, of which the score is given, to the gating.

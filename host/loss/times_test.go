@@ -118,7 +118,7 @@ func TestDiagonal(t *testing.T) {
 		want := make([]float64, l.Dim())
 		for at, q := range l.parameters {
 			if q.Part == model.Expert {
-				want[at] = sums.experts.entry(q.Index, q.Feature, q.Feature) / (p.SigmaOf(q.Index) * p.SigmaOf(q.Index))
+				want[at] = sums.experts.At(q.Index, q.Feature, q.Feature) / (p.SigmaOf(q.Index) * p.SigmaOf(q.Index))
 			}
 		}
 		if gate := l.gating(want); len(gate) > 0 {

@@ -96,7 +96,7 @@ func TestTrees(t *testing.T) {
 				t.Fatal(err)
 			}
 			ridge := mat.NewSymDense(dim, nil)
-			l.penaliseHessian(ridge, 1, 0)
+			l.penalty.Hessian(ridge, theta, 1)
 			if _, err := l.Grad(t.Context(), grad, theta); err != nil {
 				t.Fatal(err)
 			}

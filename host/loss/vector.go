@@ -34,7 +34,7 @@ func NewVector(rows model.Rows, act model.Activation, base *model.VectorParams, 
 	}
 	t, err := model.TotalsOfEach(rows, base.M)
 	o := newVectorLayout(base, free)
-	o.gateBound = newGateBound(o, t[0].Largest)
+	o.boundBy(t[0].Largest, 1)
 	for _, of := range t {
 		o.ends = append(o.ends, span{math.Log(sigmaFloor(of.RMS, of.Deviation, o.levels)), mostLog})
 	}
@@ -105,7 +105,7 @@ func (l *Vector) Degenerate(ctx context.Context, p *model.VectorParams) (bool, e
 // scales shrink by at most half a step, and the step of [Likelihood.EMStep] for the gate.
 // dst may not be θ.
 func (l *Vector) EMStep(ctx context.Context, dst, theta []float64) (float64, error) {
-	theta = l.within(theta)
+	theta = l.bound.Projected(theta)
 	copy(dst, theta)
 	s, err := l.expectation(ctx, theta, false)
 	if err != nil {
@@ -125,12 +125,12 @@ func (l *Vector) EMStep(ctx context.Context, dst, theta []float64) (float64, err
 }
 
 // AtBound says whether a gate of p is at its bound, which may then cost likelihood.
-func (l *Vector) AtBound(p *model.VectorParams) bool { return l.atBound(l.Theta(p)) }
+func (l *Vector) AtBound(p *model.VectorParams) bool { return l.bound.At(l.Theta(p)) }
 
 // Loosened returns the likelihood of the same rows whose gates have so many times as large a bound,
 // and no ridge.
 func (l *Vector) Loosened(times float64) *Vector {
 	o := *l.layout
-	o.gateBound = l.on(&o, times)
+	o.boundBy(l.largest, times*l.loosened)
 	return newVector(newVectorPasses(&o, l.rows, l.act, l.passes.workers), l.base, l.n, l.unread)
 }

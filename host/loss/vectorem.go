@@ -6,6 +6,7 @@ import (
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 
+	"github.com/gatedlearning/moe/host/loss/gram"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/internal/kernel"
 )
@@ -34,19 +35,19 @@ func (s *vectorGradient) ofGate() []float64 { return s.score[s.atGate:] }
 func (s *vectorGradient) block(w *work) {
 	terms := w.termsOf(s.means)
 	for i := range s.k {
-		s.mass[i] += w.sum(w.PostOf(i))
+		s.mass[i] += w.Sum(w.PostOf(i))
 		for a := range s.m {
 			wt := terms[i*s.m+a]
 			kernel.Mul(wt, w.PostOf(i), w.row(w.res, i*s.m+a))
-			w.weigh(wt)
+			w.WeighRows(wt)
 			for b := a; b < s.m; b++ {
 				s.scatter[(i*s.m+a)*s.m+b] += kernel.Dot(wt, w.row(w.res, i*s.m+b))
 			}
 			kernel.Mul(wt, w.PostOf(i), w.row(w.score, i*s.m+a))
-			w.weigh(wt)
+			w.WeighRows(wt)
 		}
 	}
-	w.addColumns(s.score[:s.atGate], terms, s.expert)
+	w.AddColumns(s.score[:s.atGate], terms, s.expert)
 	w.addGateScores(s.layout, s.ofGate())
 }
 
@@ -144,7 +145,7 @@ type vectorExperts struct {
 	grams           // of every expert, for its pairs a ≤ b: Σ r_i·g′_a·g′_b·x·xᵀ
 	cross []float64 // of every expert, for a and b: Σ r_i·g′_a·t_b·x
 
-	apart, joint *system // of one coordinate's step, and of all
+	apart, joint *gram.System // of one coordinate's step, and of all
 }
 
 func newVectorExperts(o *layout) *vectorExperts {
@@ -160,20 +161,20 @@ func (s *vectorExperts) crossOf(i, a, b int) []float64 {
 
 func (s *vectorExperts) block(w *work) {
 	m := s.m
-	g := s.begin(&w.design, w.N)
+	g := s.Begin(&w.Design)
 	wt, lever := w.terms[:w.N], w.more[:w.N]
 	for i := range s.k {
 		for _, p := range s.joined {
 			kernel.Mul(lever, w.PostOf(i), w.row(w.dg, i*m+p[0]))
-			kernel.Mul(g.terms, lever, w.row(w.dg, i*m+p[1]))
-			g.next()
+			kernel.Mul(g.Terms, lever, w.row(w.dg, i*m+p[1]))
+			g.Next()
 		}
 		for a := range m {
 			kernel.Mul(lever, w.PostOf(i), w.row(w.dg, i*m+a))
 			for b := range m {
 				if a == b || s.correlated {
 					kernel.Mul(wt, lever, w.row(w.res, i*m+b))
-					w.addWeighted(s.crossOf(i, a, b), wt, s.expert)
+					w.AddWeighted(s.crossOf(i, a, b), wt, s.expert)
 				}
 			}
 		}
@@ -188,15 +189,15 @@ func (s *vectorExperts) step(coef []float64, i int, f vectorFactor, g *vectorGra
 		return
 	}
 	if s.apart == nil {
-		s.apart = newSystem(s.da)
+		s.apart = gram.NewSystem(s.da)
 	}
 	m := s.m
 	for a := range m {
-		s.put(s.apart.h, i*m+a, 0, 0, s.expert, s.expert, 1)
-		if !s.apart.factorize() {
+		s.Put(s.apart.H, i*m+a, 0, 0, s.expert, s.expert, 1)
+		if !s.apart.Factorize() {
 			continue
 		}
-		step := s.apart.solve(s.crossOf(i, a, a))
+		step := s.apart.Solve(s.crossOf(i, a, a))
 		floats.Add(coef[a*s.da:(a+1)*s.da], step)
 		at := (i*m+a)*m + a
 		g.scatter[at] = max(0, g.scatter[at]-floats.Dot(step, s.crossOf(i, a, a)))
@@ -207,14 +208,14 @@ func (s *vectorExperts) step(coef []float64, i int, f vectorFactor, g *vectorGra
 func (s *vectorExperts) stepJoint(coef []float64, i int, f vectorFactor, g *vectorGradient) {
 	m, da, n := s.m, s.da, len(s.joined)
 	if s.joint == nil {
-		s.joint = newSystem(m * da)
+		s.joint = gram.NewSystem(m * da)
 	}
 	unit := func(a int) float64 { return 1 / math.Sqrt(f.precision[a*m+a]) }
 	for p, of := range s.joined {
 		a, b := of[0], of[1]
-		s.put(s.joint.h, i*n+p, a*da, b*da, s.expert, s.expert, f.precision[a*m+b]*unit(a)*unit(b))
+		s.Put(s.joint.H, i*n+p, a*da, b*da, s.expert, s.expert, f.precision[a*m+b]*unit(a)*unit(b))
 	}
-	if !s.joint.factorize() {
+	if !s.joint.Factorize() {
 		return
 	}
 	pull := make([]float64, m*da)
@@ -223,7 +224,7 @@ func (s *vectorExperts) stepJoint(coef []float64, i int, f vectorFactor, g *vect
 			floats.AddScaled(pull[a*da:(a+1)*da], f.precision[a*m+b]*unit(a), s.crossOf(i, a, b))
 		}
 	}
-	step := s.joint.solve(pull)
+	step := s.joint.Solve(pull)
 	for a := range m {
 		floats.Scale(unit(a), step[a*da:(a+1)*da])
 	}
@@ -244,7 +245,7 @@ func (s *vectorExperts) stepJoint(coef []float64, i int, f vectorFactor, g *vect
 func (s *vectorExperts) inner(i int, x, y []float64) (sum float64) {
 	for a, j := range s.expert {
 		for b, l := range s.expert {
-			sum += x[a] * y[b] * s.entry(i, j, l)
+			sum += x[a] * y[b] * s.At(i, j, l)
 		}
 	}
 	return sum

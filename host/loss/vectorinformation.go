@@ -207,10 +207,10 @@ func (w *vectorDerivatives) scores(dst [][]float64) {
 		switch q.Part {
 		case model.Expert:
 			kernel.Mul(to, w.PostOf(q.Index/w.o.m), w.row(w.score, q.Index))
-			kernel.Mul(to, to, w.cols[q.Feature])
+			kernel.Mul(to, to, w.Cols[q.Feature])
 		case model.Gate:
 			w.GateScore(to, q.Index)
-			kernel.Mul(to, to, w.cols[q.Feature])
+			kernel.Mul(to, to, w.Cols[q.Feature])
 		case model.Noise:
 			copy(to, w.mean[q.Index][:w.N])
 		}

@@ -21,18 +21,18 @@ func newVectorStructure(o *layout) *vectorStructure {
 	return &vectorStructure{newGrams(o, o.k*o.m*(o.m+1)/2), make([]float64, o.k*o.k)}
 }
 
-func (s *vectorStructure) values() [][]float64 { return [][]float64{s.sums, s.overlap} }
+func (s *vectorStructure) values() [][]float64 { return [][]float64{s.Sums, s.overlap} }
 
 func (s *vectorStructure) block(w *work) {
 	w.addOverlap(s.overlap, w.Post, s.k)
-	g, m := s.begin(&w.design, w.N), s.m
+	g, m := s.Begin(&w.Design), s.m
 	ru := w.more[:w.N]
 	for i := range s.k {
 		for a := range m {
 			kernel.Mul(ru, w.PostOf(i), w.row(w.score, i*m+a))
 			for b := a; b < m; b++ {
-				kernel.Mul(g.terms, ru, w.row(w.score, i*m+b))
-				g.next()
+				kernel.Mul(g.Terms, ru, w.row(w.score, i*m+b))
+				g.Next()
 			}
 		}
 	}
@@ -74,13 +74,13 @@ func (l *Vector) axis(s *sums, i int, units []float64) []float64 {
 	f := l.several.factors[min(i, l.levels-1)]
 	for p, of := range l.joined {
 		a, b := of[0], of[1]
-		s.several.experts.put(g, i*len(l.joined)+p, a*da, b*da, l.expert, l.expert,
+		s.several.experts.Put(g, i*len(l.joined)+p, a*da, b*da, l.expert, l.expert,
 			f.precision[a*m+b]*units[a]*units[b])
 	}
 	at := i * m * (m + 1) / 2
 	for a := range m {
 		for b := a; b < m; b++ {
-			s.several.structure.put(ge, at, a*da, b*da, l.expert, l.expert, units[a]*units[b])
+			s.several.structure.Put(ge, at, a*da, b*da, l.expert, l.expert, units[a]*units[b])
 			at++
 		}
 	}

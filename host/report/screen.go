@@ -265,7 +265,9 @@ const (
 )
 
 // Explain writes what a model's file knows beside [Screen]: these parts of it, all where none is named.
-func Explain(w io.Writer, m *fitted.Model, parts ...Part) error { return explain(w, Answer(m), m, parts) }
+func Explain(w io.Writer, m *fitted.Model, parts ...Part) error {
+	return explain(w, Answer(m), m, parts)
+}
 
 func explain(w io.Writer, answer string, m *fitted.Model, parts []Part) error {
 	out := bufio.NewWriter(w)

@@ -81,6 +81,16 @@ func Symmetric(m mat.Matrix) *mat.SymDense {
 	return out
 }
 
+// SetTriangle writes an upper triangle in rows, one value after the other, to m.
+func SetTriangle(m *mat.SymDense, packed []float64) {
+	to := m.RawSymmetric()
+	for i := range to.N {
+		n := to.N - i
+		copy(to.Data[i*(to.Stride+1):], packed[:n])
+		packed = packed[n:]
+	}
+}
+
 // SolveCholesky solves UᵀU·x = b in place, U upper triangular, and returns b. It sums in the order of
 // [gonum.org/v1/gonum/lapack/lapack64.Potrs], which calls a function for every entry where there is one right-hand
 // side. It does not look at U's condition number.

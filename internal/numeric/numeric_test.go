@@ -74,6 +74,19 @@ func TestSymmetric(t *testing.T) {
 	Symmetric(mat.NewDense(2, 3, nil))
 }
 
+// TestSetTriangle: rows stand above the diagonal, and of a part of a matrix nothing else changes.
+func TestSetTriangle(t *testing.T) {
+	whole := mat.NewSymDense(4, nil)
+	part := whole.SliceSym(1, 4).(*mat.SymDense)
+	SetTriangle(part, []float64{1, 2, 3, 4, 5, 6})
+	if want := mat.NewSymDense(3, []float64{1, 2, 3, 0, 4, 5, 0, 0, 6}); !mat.Equal(part, want) {
+		t.Errorf("the triangle is %v, want %v", mat.Formatted(part), mat.Formatted(want))
+	}
+	if want := mat.NewSymDense(4, []float64{0, 0, 0, 0, 0, 1, 2, 3, 0, 0, 4, 5, 0, 0, 0, 6}); !mat.Equal(whole, want) {
+		t.Errorf("the whole is %v, want %v", mat.Formatted(whole), mat.Formatted(want))
+	}
+}
+
 // What is solved is to the bit what gonum's routine for many right-hand sides makes of one.
 func TestSolveCholesky(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))

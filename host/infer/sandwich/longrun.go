@@ -42,13 +42,7 @@ func LongRun[P any](ctx context.Context, m *mat.SymDense, l Scores[P], p P, inve
 		kernel.AddGram(packed, sums, sums)
 	}
 	floats.Scale(1/float64(bandwidth), packed)
-	at := 0
-	for i := range n {
-		for j := i; j < n; j++ {
-			m.SetSym(i, j, packed[at])
-			at++
-		}
-	}
+	numeric.SetTriangle(m, packed)
 	return nil
 }
 

@@ -6,7 +6,7 @@ import (
 	"context"
 	"math"
 
-	"github.com/gatedlearning/moe/host/loss"
+	"github.com/gatedlearning/moe/host/loss/shrinkage"
 	"github.com/gatedlearning/moe/host/optim"
 )
 
@@ -52,8 +52,8 @@ func steps(l Likelihood) bool {
 
 // sparse is a likelihood whose slopes a lasso brings to 0.
 type sparse interface {
-	Norms() []loss.Norm
-	PenaliseNorms(norms []loss.Norm)
+	Norms() []shrinkage.Norm
+	PenaliseNorms(norms []shrinkage.Norm)
 }
 
 // climbSparse takes θ to a local maximum of the likelihood less a lasso, as near as left, what the total may yet gain by

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gatedlearning/moe/host/infer"
 	"github.com/gatedlearning/moe/host/loss"
+	"github.com/gatedlearning/moe/host/loss/shrinkage"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
@@ -109,9 +110,9 @@ func PutRidge(l *loss.Likelihood, gate, experts, square float64) {
 }
 
 // PutLasso is PutRidge with a lasso on the experts, of their norms.
-func PutLasso(l *loss.Likelihood, norms []loss.Norm, gate, experts, square float64) {
+func PutLasso(l *loss.Likelihood, norms []shrinkage.Norm, gate, experts, square float64) {
 	l.PenaliseGate(2 * gate)
-	l.PenaliseNorms(loss.Times(norms, experts/math.Sqrt(square)))
+	l.PenaliseNorms(shrinkage.Times(norms, experts/math.Sqrt(square)))
 }
 
 // MeanSquare is that of the experts' slopes of q, of the features that they have; 0 where they have none.

@@ -386,12 +386,7 @@ func (s *system) solve(at []float64, ridge float64) []float64 {
 		return nil
 	}
 	gram := mat.NewSymDense(d, nil)
-	for i, next := 0, 0; i < d; i++ {
-		for l := i; l < d; l++ {
-			gram.SetSym(i, l, s.gram[next])
-			next++
-		}
-	}
+	numeric.SetTriangle(gram, s.gram)
 	small := joinRidge * mat.Trace(gram) / float64(d)
 	if !(small > 0) || math.IsInf(small, 0) {
 		return nil

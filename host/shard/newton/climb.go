@@ -234,13 +234,7 @@ func (c *climb) unpack() {
 func (c *climb) load(v []float64) {
 	q := len(c.At)
 	c.score, c.h = slices.Clone(v[:q]), mat.NewSymDense(q, nil)
-	v = v[q:]
-	for i := range q {
-		for j := i; j < q; j++ {
-			c.h.SetSym(i, j, v[0])
-			v = v[1:]
-		}
-	}
+	numeric.SetTriangle(c.h, v[q:])
 }
 
 // sort puts the largest expert first, and so on: the parameters are then others, linear in

@@ -410,7 +410,7 @@ func TestBoundOfPasses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// r(W) of host/loss/bound.go and its bound, by its definition: two terms a logit.
+	// r(W) of host/loss/constraint.Bound and its bound, by its definition: two terms a logit.
 	const bound = 1e-6 / 0x1p-53 / 2
 	r := func(p *model.Params) float64 {
 		most := 0.0

@@ -1,4 +1,4 @@
-package loss
+package constraint
 
 import (
 	"math"
@@ -8,22 +8,20 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// Where a gate separates rows its likelihood has its supremum at infinity, and no step knows
-// where to stop. Logits of 1e18 are rounded to hundreds. So the gate is bounded: with
+// logitRounding bounds the rounding of the logits of a gate's rows.
+const logitRounding = 1e-6
+
+// Bound is on the size of gates. Where a gate separates rows its likelihood has its supremum at infinity, and no step
+// knows where to stop. Logits of 1e18 are rounded to hundreds. So the gate is bounded: with
 //
 //	r(W) = max_j Σ_c |w_jc|·max_rows|x_c|,
 //
 // which no logit of the rows, nor any part of its sum, is beyond, the likelihood at θ is that of
-// the gate scaled to r ≤ B, node by node. Rows stay on their sides of its boundaries. B is where
-// the rounding of a logit reaches logitRounding.
-
-// logitRounding bounds the rounding of the logits of a gate's rows.
-const logitRounding = 1e-6
-
-// gateBound is the bound on the gates of a layout.
-type gateBound struct {
-	of      *layout
-	largest []float64 // of every feature in the rows, in size, then 1; nil for no bound
+// the gate scaled to r ≤ B, gate by gate of a tree. Rows stay on their sides of its boundaries. B is where
+// the rounding of a logit reaches 1e−6. The zero value is no bound.
+type Bound struct {
+	gates   [][]int   // of every gate where in θ its rows begin, one coefficient after the other
+	largest []float64 // max_rows|x_c| of every coefficient of a row
 	times   float64   // how much larger than B it is
 	outward []outward // where the last gradient was
 }
@@ -34,34 +32,30 @@ type outward struct {
 	w, dr []float64 // the gate and ∇r there
 }
 
-func newGateBound(o *layout, largest []float64) gateBound {
-	return gateBound{of: o, largest: append(slices.Clone(largest), 1), times: 1}
-}
-
-// on returns the same bound on the gates of another layout, so many times as large.
-func (b *gateBound) on(o *layout, times float64) gateBound {
-	return gateBound{of: o, largest: b.largest, times: times * b.times}
+// NewBound returns the bound on gates, so many times as large as B: of every gate it is given where in θ its rows
+// begin, and of every coefficient of a row max_rows|x_c|.
+func NewBound(gates [][]int, largest []float64, times float64) Bound {
+	return Bound{gates: gates, largest: largest, times: times}
 }
 
 // most returns B: sums of so many terms are rounded by B·2⁻⁵³ each at most.
-func (b *gateBound) most() float64 { return b.times * logitRounding / (0x1p-53 * float64(b.of.dw)) }
+func (b *Bound) most() float64 { return b.times * logitRounding / (0x1p-53 * float64(len(b.largest))) }
+
+// rowAt returns the row of a gate that begins at a place of θ.
+func (b *Bound) rowAt(theta []float64, at int) []float64 { return theta[at : at+len(b.largest)] }
 
 // eachBeyond calls fn with every gate of θ for which r(W) is above so many times B, and with that
 // r and the row that has it.
-func (b *gateBound) eachBeyond(theta []float64, times float64, fn func(rows []int, row int, r float64)) {
-	o := b.of
-	if b.largest == nil || !o.free.Gating {
-		return
-	}
-	for _, rows := range o.nodes {
+func (b *Bound) eachBeyond(theta []float64, times float64, fn func(rows []int, row int, r float64)) {
+	for _, rows := range b.gates {
 		most, row := 0.0, -1
-		for _, j := range rows {
+		for _, at := range rows {
 			r := 0.0
-			for c, w := range theta[o.row(j) : o.row(j)+o.dw] {
-				r += math.Abs(w) * b.largest[o.gate[c]]
+			for c, w := range b.rowAt(theta, at) {
+				r += math.Abs(w) * b.largest[c]
 			}
 			if r > most {
-				most, row = r, j
+				most, row = r, at
 			}
 		}
 		if most > times*b.most() {
@@ -75,17 +69,16 @@ const edge = 1e-9
 
 // Project scales the gates of θ that are beyond their bound back to it, in place: the
 // likelihood is the same there.
-func (b *gateBound) Project(theta []float64) {
-	o := b.of
+func (b *Bound) Project(theta []float64) {
 	b.eachBeyond(theta, 1+edge, func(rows []int, _ int, r float64) {
-		for _, j := range rows {
-			floats.Scale(b.most()/r, theta[o.row(j):o.row(j)+o.dw])
+		for _, at := range rows {
+			floats.Scale(b.most()/r, b.rowAt(theta, at))
 		}
 	})
 }
 
-// within returns θ with its gates within their bounds: θ itself where they are.
-func (b *gateBound) within(theta []float64) []float64 {
+// Projected returns θ with its gates within their bounds: θ itself where they are.
+func (b *Bound) Projected(theta []float64) []float64 {
 	beyond := false
 	b.eachBeyond(theta, 1+edge, func([]int, int, float64) { beyond = true })
 	if beyond {
@@ -95,21 +88,20 @@ func (b *gateBound) within(theta []float64) []float64 {
 	return theta
 }
 
-// boundGradient makes of the gradient at the gates within their bounds that at θ, by the chain rule:
+// Gradient makes of the gradient at the gates within their bounds that at θ, by the chain rule:
 // for a gate W beyond its bound, W′ = s·W with s = B/r, it is s·(G − ⟨W′,G⟩/B·∇r). One at its
 // bound that is pulled outwards, ⟨W,G⟩ < 0, is beyond it.
-func (b *gateBound) boundGradient(grad, theta []float64) {
-	o := b.of
+func (b *Bound) Gradient(grad, theta []float64) {
 	b.outward = b.outward[:0]
 	b.eachBeyond(theta, 1-edge, func(rows []int, row int, r float64) {
 		var h outward
 		s := min(1, b.most()/r)
 		pull := 0.0
-		for _, j := range rows {
-			for c := range o.dw {
-				at, dr := o.row(j)+c, 0.0
-				if j == row {
-					dr = math.Copysign(b.largest[o.gate[c]], theta[at])
+		for _, first := range rows {
+			for c, largest := range b.largest {
+				at, dr := first+c, 0.0
+				if first == row {
+					dr = math.Copysign(largest, theta[at])
 				}
 				h.at, h.w, h.dr = append(h.at, at), append(h.w, s*theta[at]), append(h.dr, dr)
 				pull += s * theta[at] * grad[at]
@@ -125,9 +117,12 @@ func (b *gateBound) boundGradient(grad, theta []float64) {
 	})
 }
 
-// boundHessian takes what points outwards out of a Newton step from where the last gradient
+// Outward says whether a gate was pulled outwards at its bound where the last gradient was.
+func (b *Bound) Outward() bool { return len(b.outward) > 0 }
+
+// Hessian takes what points outwards out of a Newton step from where the last gradient
 // was: with J = I − W·∇rᵀ/B it writes JᵀHJ + c·∇r·∇rᵀ to h.
-func (b *gateBound) boundHessian(h *mat.SymDense) {
+func (b *Bound) Hessian(h *mat.SymDense) {
 	n, _ := h.Dims()
 	column := make([]float64, n)
 	for _, out := range b.outward {
@@ -161,8 +156,8 @@ func (b *gateBound) boundHessian(h *mat.SymDense) {
 	}
 }
 
-// boundTimes writes J·v to dst, for a product with a Hessian where the last gradient was.
-func (b *gateBound) boundTimes(dst, v []float64) {
+// Times writes J·v to dst, for a product with a Hessian where the last gradient was.
+func (b *Bound) Times(dst, v []float64) {
 	copy(dst, v)
 	for _, out := range b.outward {
 		along := 0.0
@@ -175,8 +170,8 @@ func (b *gateBound) boundTimes(dst, v []float64) {
 	}
 }
 
-// boundProduct makes Jᵀ·p + c·∇r·⟨∇r,v⟩ of a product p = H·J·v.
-func (b *gateBound) boundProduct(p, v []float64) {
+// Product makes Jᵀ·p + c·∇r·⟨∇r,v⟩ of a product p = H·J·v.
+func (b *Bound) Product(p, v []float64) {
 	for _, out := range b.outward {
 		pull, along, norm := 0.0, 0.0, 0.0
 		for l, at := range out.at {
@@ -190,7 +185,8 @@ func (b *gateBound) boundProduct(p, v []float64) {
 	}
 }
 
-func (b *gateBound) atBound(theta []float64) (at bool) {
+// At says whether a gate of θ is at its bound.
+func (b *Bound) At(theta []float64) (at bool) {
 	b.eachBeyond(theta, 1-2*edge, func([]int, int, float64) { at = true })
 	return at
 }
