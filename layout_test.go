@@ -124,15 +124,15 @@ var imports = map[string][]string{
 	"host/moment":  {"sdk", "solver", "host/gaussians", "host/mixture", "host/model", "host/optim", "host/tensor", "host/problem", "internal/numeric", "internal/stream", gonum},
 	"host/search":  {"host/model", "host/mixture", "host/optim", "host/dataset", "host/loss", "host/infer", "host/infer/specification", "host/problem", "host/moment", "host/search/climb", "host/search/partition", "host/search/separation", "host/search/splitmerge", "internal/stream", gonum},
 
+	// Sums over a block's rows that know of no mixture.
+	"host/loss/gram": {"internal/kernel", "host/model", "internal/numeric", gonum},
+
 	// What holds a vector of parameters, whatever they are of, and what draws them to 0.
 	"host/loss/constraint": {gonum},
 	"host/loss/shrinkage":  {gonum},
 
 	// Mixtures and rows for tests.
 	"host/loss/losstest": {"host/model"},
-
-	// Sums over a block's rows that know of no mixture.
-	"host/loss/gram": {"internal/kernel", "host/model", "internal/numeric", gonum},
 
 	// Losses that are descended by mini-batches.
 	"host/loss/minibatch": {"internal/kernel", "solver", "host/model", "host/mixture", gonum},

@@ -264,7 +264,8 @@ func (c *composite) minimise(g, x []float64) []float64 {
 		lapack64.Potrf(blas64.Symmetric{Uplo: blas.Upper, N: c.own.N, Stride: c.own.Stride, Data: c.own.Data})
 		blas64.Trsm(blas.Left, blas.Trans, 1, c.own, c.across)
 		blas64.Trsv(blas.Trans, c.own, c.along)
-		blas64.Gemm(blas.Trans, blas.NoTrans, -1, c.across, c.across, 1, blas64.General{Rows: k, Cols: k, Stride: k, Data: b.h})
+		left := blas64.General{Rows: k, Cols: k, Stride: k, Data: b.h}
+		blas64.Gemm(blas.Trans, blas.NoTrans, -1, c.across, c.across, 1, left)
 		blas64.Gemv(blas.Trans, -1, c.across, c.along, 1, blas64.Vector{N: k, Inc: 1, Data: b.slope})
 	}
 	b.descend()

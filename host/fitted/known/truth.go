@@ -26,7 +26,7 @@ type Truth struct {
 	K      int     `json:"k"`
 	D      int     `json:"d"`
 	Sigma  float64 `json:"sigma"`
-	// the density of y; Sigma is its scale, 0 where it has none, and Own its other parameters by name; "" is normal noise
+	// the density of y, "" for normal noise; Sigma is its scale, 0 where it has none, and Own its other parameters
 	Family string     `json:"family,omitempty"`
 	Own    fitted.Own `json:"own,omitempty"` // of the family, beside sigma
 	// beside the K experts of counts there is one that is always 0

@@ -13,8 +13,8 @@ import (
 type Design struct {
 	Weight []float64   // v, n values; nil: all 1
 	Cols   [][]float64 // d columns of n values
-	Ones   []float64   // [model.BlockRows] of them
 
+	ones     []float64 // [model.BlockRows] of them
 	n        int
 	scaled   [][]float64 // room for a column beside each
 	rows     []int       // whose terms are not 0
@@ -28,11 +28,11 @@ type Design struct {
 func NewDesign(d int) Design {
 	const n = model.BlockRows
 	x := Design{
-		Cols: make([][]float64, d), Ones: make([]float64, n), rows: make([]int, n),
+		Cols: make([][]float64, d), ones: make([]float64, n), rows: make([]int, n),
 		scaled: numeric.Columns(d, n), few: numeric.Columns(d, n),
 	}
-	for i := range x.Ones {
-		x.Ones[i] = 1
+	for i := range x.ones {
+		x.ones[i] = 1
 	}
 	return x
 }
@@ -52,7 +52,7 @@ func (x *Design) Take(b *model.Block) {
 		if j*b.N < len(b.X) {
 			x.Cols[j] = b.Col(j)
 		} else {
-			x.Cols[j] = x.Ones[:b.N]
+			x.Cols[j] = x.ones[:b.N]
 		}
 	}
 }

@@ -56,8 +56,8 @@ type sparse interface {
 	PenaliseNorms(norms []shrinkage.Norm)
 }
 
-// climbSparse takes θ to a local maximum of the likelihood less a lasso, as near as left, what the total may yet gain by
-// a step, 0 for rounding; handled says whether there is a lasso.
+// climbSparse takes θ to a local maximum of the likelihood less a lasso, as near as left, what the total may yet gain
+// by a step, 0 for rounding; handled says whether there is a lasso.
 func climbSparse(ctx context.Context, l Likelihood, theta []float64, left float64,
 	stop func(iteration int, value float64) bool) (r *optim.Result, handled bool, err error) {
 	s, ok := l.(sparse)
@@ -113,8 +113,8 @@ func climbBy(ctx context.Context, l Likelihood, theta []float64, stop func(int, 
 // rows: the mean log-likelihood of those is there some half of 1/NearRows below its maximum.
 const NearRows = 20
 
-// nearest is what a step of Near may yet gain under a lasso. A gate that separates rows has no maximum, and gains less and
-// less for hundreds of steps, each as dear as the first.
+// nearest is what a step of Near may yet gain under a lasso. A gate that separates rows has no maximum, and gains less
+// and less for hundreds of steps, each as dear as the first.
 const nearest = 1e-4
 
 // Near is [Climb] from a θ next to the maximum, for who wants the value there and no digits of θ: it begins with
