@@ -119,6 +119,9 @@ func (a Alternative) tried() crossvalidation.Alternative {
 			cfg := a.Config
 			cfg.Threads, cfg.Truth, cfg.unjudged = threads, nil, true
 			cfg.Checkpoint, cfg.Resume, cfg.Progress = nil, nil, nil
+			if left := rows.Schema().Features; len(left) < len(a.Source.Schema().Features) {
+				cfg = cfg.only(left)
+			}
 			return everyK(ctx, a.Activation, rows, from, to, cfg)
 		},
 	}

@@ -398,6 +398,22 @@ func (c Config) checkErrors() error {
 	return nil
 }
 
+// only is the configuration of a fit to rows with these features of its own alone.
+func (c Config) only(features []string) Config {
+	of := func(names []string) []string {
+		return slices.DeleteFunc(slices.Clone(names), func(name string) bool {
+			return name != model.InterceptName && !slices.Contains(features, name)
+		})
+	}
+	c.Design, c.Start = c.Design.Of(features), nil
+	c.ExpertFeatures, c.Tied = of(c.ExpertFeatures), of(c.Tied)
+	if gate, ok := c.Gate.(Softmax); ok {
+		gate.Features = of(gate.Features)
+		c.Gate = gate
+	}
+	return c
+}
+
 // wants says whether standard errors of the kind were asked for.
 func (c Config) wants(kind ErrorKind) bool { return slices.Contains(c.Errors, kind) }
 

@@ -78,6 +78,9 @@ func FitRange(ctx context.Context, act sdk.Activation, src dataset.Source, from,
 	best := cfg.Choose.Choose(fits, heldOut, bound)
 	if held != nil {
 		held.Into(best.Fit.Selection)
+		if cfg.compared == nil {
+			best.Fit.Notes = append(best.Fit.Notes, held.Notes...)
+		}
 	}
 	if why != "" {
 		best.Fit.Notes = append(best.Fit.Notes, "no lower bound for the number of experts: "+why)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/gatedlearning/moe/host/report"
 	"github.com/gatedlearning/moe/host/report/numeral"
 	"github.com/gatedlearning/moe/host/spec"
+	"github.com/gatedlearning/moe/internal/shown"
 )
 
 // crossValidation is the JSON of moe crossvalidate.
@@ -114,6 +116,10 @@ func (c crossValidation) print(cmd *cobra.Command) error {
 			fmt.Sprintf("%.4g", h.RMSE), fmt.Sprintf("%d of %d", h.Converged, c.Folds), remark})
 	}
 	_, err := fmt.Fprintf(w, "Cross-validation by %d parts (seed %d).\n", c.Folds, c.Seed)
+	if constant := c.Candidates[0].Constant; err == nil && len(constant) > 0 {
+		_, err = fmt.Fprintf(w, "The same in all rows without some part, so that the fits to these know nothing "+
+			"of it: %s.\n", shown.Line(strings.Join(constant, ", ")))
+	}
 	if err != nil {
 		return err
 	}

@@ -15,6 +15,7 @@ type Comparison struct {
 	Chosen int // its place among the alternatives
 	K      int
 	Table  []fitted.Description // of all; nil where there is one alternative, whose ks are in Fit.Selection
+	Notes  []string             // for the user, of the chosen alternative
 
 	scores []score // of the chosen alternative, from its least k on
 }
@@ -113,7 +114,7 @@ func chosenOf(all []Alternative, place []int, found []crossed) (*Comparison, err
 	c := &Comparison{Chosen: of[at], K: ks[at]}
 	for i, t := range found {
 		if place[i] == c.Chosen {
-			c.scores = t.scores
+			c.scores, c.Notes = t.scores, t.table.notes()
 		}
 	}
 	if len(all) == 1 {

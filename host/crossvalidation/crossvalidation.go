@@ -53,6 +53,7 @@ func Of(ctx context.Context, a Alternative, by Parting) ([]HeldOut, error) {
 		if err != nil {
 			return nil, err
 		}
+		h.Constant = found[0].table.constant()
 		out = append(out, h)
 	}
 	return out, nil

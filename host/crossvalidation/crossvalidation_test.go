@@ -1,6 +1,7 @@
 package crossvalidation
 
 import (
+	"slices"
 	"testing"
 
 	"gonum.org/v1/gonum/mat"
@@ -60,5 +61,46 @@ func TestGroupParts(t *testing.T) {
 	}
 	if count != 10 || min(rows[0], rows[1], rows[2]) != 18 {
 		t.Errorf("%d groups in parts of %v rows", count, rows)
+	}
+}
+
+// TestSame: a feature that has one value in all rows but those of one part is none of the rows without that part, nor of
+// the part; one that has one value in all rows stays, and is refused later.
+func TestSame(t *testing.T) {
+	const n = 300 // more than a block
+	x := mat.NewDense(n, 4, nil)
+	for r := range n {
+		x.SetRow(r, []float64{float64(r), 0, 2, 1})
+	}
+	src := func() dataset.Source { return dataset.Matrix(x, make([]float64, n)) }
+	drawn, err := inParts(t.Context(), src(), 5, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fold := drawn.part[280]
+	other := slices.IndexFunc(drawn.part, func(p int) bool { return p != fold })
+	x.Set(280, 1, 1)   // a level that one row has
+	x.Set(280, 3, 5)   // and one that two have, in two parts
+	x.Set(other, 3, 5) //
+	table, err := inParts(t.Context(), src(), 5, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := table.constant(); !slices.Equal(got, []string{"x2"}) {
+		t.Errorf("%v are the same without some part, want x2", got)
+	}
+	for f := range 5 {
+		want := []string{"x1", "x2", "x3", "x4"}
+		if f == fold {
+			want = []string{"x1", "x3", "x4"}
+		}
+		for name, rows := range map[string]dataset.Loaded{"without": table.without(f), "left": table.left(f)} {
+			if got := rows.Schema().Features; !slices.Equal(got, want) || rows.Data.D != len(want) {
+				t.Errorf("part %d, %s: features %v, want %v", f, name, got, want)
+			}
+			if last := rows.Data.Blocks[0].Col(len(want) - 1)[0]; last != 1 && last != 5 {
+				t.Errorf("part %d, %s: x4 is %v", f, name, last)
+			}
+		}
 	}
 }

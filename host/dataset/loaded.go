@@ -40,3 +40,21 @@ func (t Loaded) Where(keep func(row int) bool) Loaded {
 	}
 	return Loaded{t.schema, data}
 }
+
+// Only returns the table with the features at these places alone.
+func (t Loaded) Only(features []int) Loaded {
+	schema, data := t.schema, &model.Data{N: t.Data.N, D: len(features)}
+	schema.Features = nil
+	for _, j := range features {
+		schema.Features = append(schema.Features, t.schema.Features[j])
+	}
+	for _, b := range t.Data.Blocks {
+		of := b
+		of.X = make([]float64, 0, len(features)*b.N)
+		for _, j := range features {
+			of.X = append(of.X, b.Col(j)...)
+		}
+		data.Blocks = append(data.Blocks, of)
+	}
+	return Loaded{schema, data}
+}

@@ -67,6 +67,18 @@ func (d *Design) Features() []string {
 	return names
 }
 
+// Of returns the design of these features of d alone, nil of nil.
+func (d *Design) Of(features []string) *Design {
+	if d == nil {
+		return nil
+	}
+	out := *d
+	out.Terms = slices.DeleteFunc(slices.Clone(d.Terms), func(t Term) bool {
+		return !slices.Contains(features, t.Name)
+	})
+	return &out
+}
+
 // Sets are the features that stand or fall together, by their places: those that differ in the levels of factors alone,
 // under the name that they have without levels, and each other one by itself.
 func (d *Design) Sets() (names []string, sets [][]int) {
