@@ -146,7 +146,8 @@ func crossValidate(ctx context.Context, all []Alternative, by Parting) ([]crosse
 		left := o.table.left(task.fold)
 		for i := range o.scores {
 			f := fits[at][a.From+i]
-			if o.scores[i].parameters = f.Parameters; o.err == nil {
+			o.scores[i].parameters = max(o.scores[i].parameters, f.Parameters) // those of a part may be fewer
+			if o.err == nil {
 				o.err = o.scores[i].add(ctx, a.Activation, f.Model, left)
 			}
 		}
