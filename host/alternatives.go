@@ -114,7 +114,8 @@ func parting(c Config, folds int) crossvalidation.Parting {
 // tried is an alternative with its fits.
 func (a Alternative) tried() crossvalidation.Alternative {
 	return crossvalidation.Alternative{
-		Activation: a.Activation, Source: a.Source, From: a.From, To: a.To, Settings: a.Settings, Refused: a.Refused,
+		Activation: a.Activation, Source: a.Source, Intercept: a.Config.Intercepts == BothIntercepts,
+		From: a.From, To: a.To, Settings: a.Settings, Refused: a.Refused,
 		Fit: func(ctx context.Context, rows dataset.Loaded, from, to, threads int) (criterion.Fits, error) {
 			cfg := a.Config
 			cfg.Threads, cfg.Truth, cfg.unjudged = threads, nil, true

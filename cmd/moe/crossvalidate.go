@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -116,9 +115,8 @@ func (c crossValidation) print(cmd *cobra.Command) error {
 			fmt.Sprintf("%.4g", h.RMSE), fmt.Sprintf("%d of %d", h.Converged, c.Folds), remark})
 	}
 	_, err := fmt.Fprintf(w, "Cross-validation by %d parts (seed %d).\n", c.Folds, c.Seed)
-	if constant := c.Candidates[0].Constant; err == nil && len(constant) > 0 {
-		_, err = fmt.Fprintf(w, "The same in all rows without some part, so that the fits to these know nothing "+
-			"of it: %s.\n", shown.Line(strings.Join(constant, ", ")))
+	if unseen := c.Candidates[0].Unseen; err == nil && unseen != nil {
+		_, err = fmt.Fprintf(w, "But %s.\n", shown.Line(crossvalidation.Unseen(unseen)))
 	}
 	if err != nil {
 		return err

@@ -47,7 +47,7 @@ mixture <- function(train, test) {
   sum.exp(prior + dpois(target(test), mean, log = TRUE))
 }
 
-moe <- function(...) function(train, test) {
+moe <- function(..., k = "1:4") function(train, test) {
   room <- tempfile(); dir.create(room); on.exit(unlink(room, recursive = TRUE))
   file <- function(name) file.path(room, name)
   write.csv(train, file("train.csv"), row.names = FALSE, quote = FALSE)
@@ -57,7 +57,7 @@ moe <- function(...) function(train, test) {
     if (!is.null(attr(said, "status"))) stop("moe: exit ", attr(said, "status"))
     said
   }
-  run("fit", file("train.csv"), "--k", "1:4", "--intercept", "--quiet", "--accept", "any", "-o", file("model.json"), ...)
+  run("fit", file("train.csv"), "--k", k, "--intercept", "--quiet", "--accept", "any", "-o", file("model.json"), ...)
   judged <- fromJSON(paste(run("evaluate", file("model.json"), file("test.csv"), "--json", "--quiet"), collapse = "\n"))
   if (is.null(judged$predictive_log_likelihood)) judged$log_likelihood else judged$predictive_log_likelihood
 }
@@ -71,6 +71,7 @@ models <- list(
   },
   "zero-inflated Poisson" = zero.inflated("poisson"), "zero-inflated negative binomial" = zero.inflated("negbin"),
   "moe, Poisson" = moe("--family", "poisson"), "moe, negative binomial" = moe("--family", "negative-binomial"),
+  "moe, one negative binomial and zeros" = moe("--family", "negative-binomial", "--zero-expert", k = "1"),
   "flexmix, Poisson" = mixture)
 
 read <- function(path) if (file.exists(path)) read.csv(path) else NULL

@@ -19,6 +19,7 @@ import (
 type Alternative struct {
 	Activation sdk.Activation
 	Source     dataset.Source
+	Intercept  bool // of experts and gate
 	From, To   int
 	// Fit fits every number of experts to some of the rows, on so many threads.
 	Fit func(ctx context.Context, rows dataset.Loaded, from, to, threads int) (criterion.Fits, error)
@@ -53,7 +54,7 @@ func Of(ctx context.Context, a Alternative, by Parting) ([]HeldOut, error) {
 		if err != nil {
 			return nil, err
 		}
-		h.Constant = found[0].table.constant()
+		h.Unseen = found[0].table.unseen()
 		out = append(out, h)
 	}
 	return out, nil
@@ -75,7 +76,7 @@ func crossValidate(ctx context.Context, all []Alternative, by Parting) ([]crosse
 	for i, a := range all {
 		t := tables[a.sourceKey()]
 		if t == nil {
-			t, out[i].err = inParts(ctx, a.Source, by.Folds, by.Seed)
+			t, out[i].err = inParts(ctx, a.Source, a.Intercept, by.Folds, by.Seed)
 		}
 		if t == nil {
 			continue
@@ -158,7 +159,10 @@ func crossValidate(ctx context.Context, all []Alternative, by Parting) ([]crosse
 // sourceKey tells the tables of alternatives apart.
 func (a Alternative) sourceKey() any {
 	if reflect.ValueOf(a.Source).Comparable() {
-		return a.Source
+		return struct {
+			source    dataset.Source
+			intercept bool
+		}{a.Source, a.Intercept}
 	}
 	return new(byte) // of a table that nothing says to be another
 }

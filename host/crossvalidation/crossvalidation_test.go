@@ -1,6 +1,7 @@
 package crossvalidation
 
 import (
+	"math"
 	"slices"
 	"testing"
 
@@ -64,42 +65,64 @@ func TestGroupParts(t *testing.T) {
 	}
 }
 
-// TestSame: a feature that has one value in all rows but those of one part is none of the rows without that part, nor of
-// the part; one that has one value in all rows stays, and is refused later.
-func TestSame(t *testing.T) {
-	const n = 300 // more than a block
-	x := mat.NewDense(n, 4, nil)
-	for r := range n {
-		x.SetRow(r, []float64{float64(r), 0, 2, 1})
-	}
-	src := func() dataset.Source { return dataset.Matrix(x, make([]float64, n)) }
-	drawn, err := inParts(t.Context(), src(), 5, 3)
-	if err != nil {
-		t.Fatal(err)
-	}
-	fold := drawn.part[280]
-	other := slices.IndexFunc(drawn.part, func(p int) bool { return p != fold })
-	x.Set(280, 1, 1)   // a level that one row has
-	x.Set(280, 3, 5)   // and one that two have, in two parts
-	x.Set(other, 3, 5) //
-	table, err := inParts(t.Context(), src(), 5, 3)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := table.constant(); !slices.Equal(got, []string{"x2"}) {
-		t.Errorf("%v are the same without some part, want x2", got)
-	}
-	for f := range 5 {
-		want := []string{"x1", "x2", "x3", "x4"}
-		if f == fold {
-			want = []string{"x1", "x3", "x4"}
-		}
-		for name, rows := range map[string]dataset.Loaded{"without": table.without(f), "left": table.left(f)} {
-			if got := rows.Schema().Features; !slices.Equal(got, want) || rows.Data.D != len(want) {
-				t.Errorf("part %d, %s: features %v, want %v", f, name, got, want)
+// TestUntold: features that follow from others, or from the intercept, without the part of some rows alone are none of
+// the fit without it, nor of the part. Those that follow in all rows stay, and where all would go all stay.
+func TestUntold(t *testing.T) {
+	const n, rare, other = 300, 280, 7 // rows, and two of them
+	part := func(r int) int { return r % 5 }
+	ones := func(at ...int) func(r int) float64 {
+		return func(r int) float64 {
+			if slices.Contains(at, r) {
+				return 1
 			}
-			if last := rows.Data.Blocks[0].Col(len(want) - 1)[0]; last != 1 && last != 5 {
-				t.Errorf("part %d, %s: x4 is %v", f, name, last)
+			return 0
+		}
+	}
+	slope := func(r int) float64 { return math.Sin(float64(r)) + 2000 }
+	odd := func(r int) float64 { return float64(r / 5 % 2) }
+	for name, c := range map[string]struct {
+		columns   []func(r int) float64
+		intercept bool
+		want      map[int][]int // of the parts of rare and other
+	}{
+		"a level of one row":                       {[]func(int) float64{slope, ones(rare), odd}, true, map[int][]int{part(rare): {1}}},
+		"of one row, no intercept":                 {[]func(int) float64{slope, ones(rare), odd}, false, map[int][]int{part(rare): {1}}},
+		"of two rows in two parts":                 {[]func(int) float64{slope, ones(rare, other)}, true, nil},
+		"equal but for one row":                    {[]func(int) float64{odd, func(r int) float64 { return max(odd(r), ones(rare)(r)) + ones(other)(r) }, slope}, true, nil},
+		"equal without one part":                   {[]func(int) float64{odd, func(r int) float64 { return odd(r) + ones(rare)(r) }, slope}, true, map[int][]int{part(rare): {1}}},
+		"the reference is of one row":              {[]func(int) float64{slope, odd, func(r int) float64 { return 1 - odd(r) - ones(rare)(r) }}, true, map[int][]int{part(rare): {2}}},
+		"the reference of one row, no intercept":   {[]func(int) float64{slope, odd, func(r int) float64 { return 1 - odd(r) - ones(rare)(r) }}, false, nil},
+		"1 in all rows but one":                    {[]func(int) float64{slope, func(r int) float64 { return 1 - ones(rare)(r) }}, true, map[int][]int{part(rare): {1}}},
+		"1 in all rows but one, no intercept":      {[]func(int) float64{slope, func(r int) float64 { return 1 - ones(rare)(r) }}, false, nil},
+		"a product that follows in all rows":       {[]func(int) float64{slope, func(r int) float64 { return 1 - ones(rare)(r) }, func(r int) float64 { return slope(r) * (1 - ones(rare)(r)) }}, true, map[int][]int{part(rare): {1, 2}}},
+		"a sum in all rows":                        {[]func(int) float64{slope, odd, func(r int) float64 { return slope(r) + odd(r) }}, true, nil},
+		"nothing else":                             {[]func(int) float64{ones(rare)}, true, nil},
+		"two levels of one row each, of one part":  {[]func(int) float64{slope, ones(rare), ones(rare - 5)}, true, map[int][]int{part(rare): {1, 2}}},
+		"two levels of one row each, of two parts": {[]func(int) float64{slope, ones(rare), ones(other)}, true, map[int][]int{part(rare): {1}, part(other): {2}}},
+	} {
+		x := mat.NewDense(n, len(c.columns), nil)
+		of := make([]int, n)
+		for r := range n {
+			of[r] = part(r)
+			for j, f := range c.columns {
+				x.Set(r, j, f(r))
+			}
+		}
+		data, err := dataset.Load(t.Context(), dataset.Matrix(x, make([]float64, n)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		table := &parts{Loaded: dataset.InMemory(dataset.Names(len(c.columns), true), data), part: of, folds: 5}
+		table.findUntold(c.intercept)
+		for fold, got := range table.untold {
+			if !slices.Equal(got, c.want[fold]) {
+				t.Errorf("%s, part %d: %v tell nothing, want %v", name, fold, got, c.want[fold])
+			}
+			features := len(c.columns) - len(c.want[fold])
+			for _, rows := range []dataset.Loaded{table.without(fold), table.left(fold)} {
+				if len(rows.Schema().Features) != features || rows.Data.D != features {
+					t.Errorf("%s, part %d: features %v, want %d", name, fold, rows.Schema().Features, features)
+				}
 			}
 		}
 	}

@@ -2,8 +2,11 @@ package crossvalidation
 
 import (
 	"context"
+	"math"
 	"slices"
 	"strings"
+
+	"gonum.org/v1/gonum/mat"
 
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/model"
@@ -19,11 +22,13 @@ type parts struct {
 	dataset.Loaded
 	part  []int
 	folds int
-	same  [][]int // of every part the features that are the same in all others
+	// of every part the features that tell nothing in all others
+	untold [][]int
 }
 
-// inParts reads a table that is to be parted. 0 folds are choiceFolds, or as many as there are rows, or groups.
-func inParts(ctx context.Context, src dataset.Source, folds int, seed uint64) (*parts, error) {
+// inParts reads a table that is to be parted, for fits with an intercept or without. 0 folds are choiceFolds, or as many
+// as there are rows, or groups.
+func inParts(ctx context.Context, src dataset.Source, intercept bool, folds int, seed uint64) (*parts, error) {
 	data, err := dataset.Load(ctx, src)
 	if err != nil {
 		return nil, err
@@ -51,7 +56,7 @@ func inParts(ctx context.Context, src dataset.Source, folds int, seed uint64) (*
 		}
 	}
 	t := &parts{Loaded: dataset.InMemory(src.Schema(), data), part: part, folds: folds}
-	t.findSame()
+	t.findUntold(intercept)
 	return t, nil
 }
 
@@ -64,71 +69,143 @@ func (t *parts) left(fold int) dataset.Loaded {
 	return t.seen(fold, t.Where(func(row int) bool { return t.part[row] == fold }))
 }
 
-// seen are rows without the features that are the same in all other parts, as the column of a level that hardly any row
-// has: the fit without the part knows nothing of them, and judges as if they were the same in it too.
+// seen are rows without the features that tell nothing in all other parts: see [parts.findUntold].
 func (t *parts) seen(fold int, rows dataset.Loaded) dataset.Loaded {
-	if t.same[fold] == nil {
+	if t.untold[fold] == nil {
 		return rows
 	}
 	var left []int
 	for j := range t.Data.D {
-		if !slices.Contains(t.same[fold], j) {
+		if !slices.Contains(t.untold[fold], j) {
 			left = append(left, j)
 		}
 	}
 	return rows.Only(left)
 }
 
-// findSame finds the features that vary, but not without some part.
-func (t *parts) findSame() {
-	t.same = make([][]int, t.folds)
-	for j := range t.Data.D {
-		if !t.varies(j, -1) {
-			continue
-		}
-		for fold := range t.same {
-			if !t.varies(j, fold) {
-				t.same[fold] = append(t.same[fold], j)
+// Of a feature that is scaled to unit length, what is left beside those before it, squared: nothing where that is
+// rounding, much where a fit tells it from them.
+const nothingLeft, muchLeft = 1e-12, 1e-8
+
+// findUntold finds the features that follow from those before them, or from the intercept where there is one, without
+// some part alone: as the column of a level that hardly any row has, which is 0 there. Fits to the other parts are
+// without them, and judge the part's rows as if they followed there too. Where nothing would be left all stay, for the
+// fit to refuse.
+func (t *parts) findUntold(intercept bool) {
+	t.untold = make([][]int, t.folds)
+	all, each := t.products()
+	told := remainders(all, intercept)
+	for fold, own := range each {
+		rest := mat.NewSymDense(t.Data.D+1, nil)
+		for i := range t.Data.D + 1 {
+			for j := i; j <= t.Data.D; j++ {
+				rest.SetSym(i, j, all.At(i, j)-own.At(i, j))
 			}
+		}
+		var untold []int
+		for j, left := range remainders(rest, intercept) {
+			if left <= nothingLeft && (told[j] > muchLeft || becomesAnother(all, rest, j)) {
+				untold = append(untold, j)
+			}
+		}
+		if len(untold) < t.Data.D {
+			t.untold[fold] = untold
 		}
 	}
 }
 
-// varies says whether a feature has two values in the rows without a part.
-func (t *parts) varies(feature, fold int) bool {
-	first, found := 0.0, false
-	for i := range t.Data.Blocks {
-		for r, v := range t.Data.Blocks[i].Col(feature) {
-			switch {
-			case t.part[i*model.BlockRows+r] == fold:
-			case !found:
-				first, found = v, true
-			case v != first:
-				return true
-			}
+// becomesAnother says whether a feature is one before it in the rest of the rows, and not in all, by their products.
+func becomesAnother(all, rest *mat.SymDense, feature int) bool {
+	same := func(of *mat.SymDense, i int) bool {
+		both := of.At(i, i) + of.At(feature, feature)
+		return both-2*of.At(i, feature) <= nothingLeft*both
+	}
+	for i := range feature {
+		if same(rest, i) && !same(all, i) {
+			return true
 		}
 	}
 	return false
 }
 
-// constant names the features that are the same without some part.
-func (t *parts) constant() (names []string) {
+// products are those of all features, and of a last column of ones, over the rows, and over those of every part.
+func (t *parts) products() (all *mat.SymDense, each []*mat.SymDense) {
+	d := t.Data.D
+	for range t.folds {
+		each = append(each, mat.NewSymDense(d+1, nil))
+	}
+	row := mat.NewVecDense(d+1, nil)
+	row.SetVec(d, 1)
+	for i := range t.Data.Blocks {
+		b := &t.Data.Blocks[i]
+		for r := range b.N {
+			for j := range d {
+				row.SetVec(j, b.Col(j)[r])
+			}
+			of := each[t.part[i*model.BlockRows+r]]
+			of.SymRankOne(of, 1, row)
+		}
+	}
+	all = mat.NewSymDense(d+1, nil)
+	for _, of := range each {
+		all.AddSym(all, of)
+	}
+	return all, each
+}
+
+// remainders is what is left of every feature beside those before it that leave something, by their products, the last
+// of which are of ones: squared, of a feature of unit length; 0 of one that is 0.
+func remainders(products *mat.SymDense, intercept bool) []float64 {
+	d := products.SymmetricDim() - 1
+	out := make([]float64, d)
+	var factor []*mat.VecDense // of those that leave something, by Cholesky: what each has of all features
+	take := func(j int) float64 {
+		column := mat.NewVecDense(d+1, nil)
+		for i := range d + 1 {
+			column.SetVec(i, products.At(i, j))
+		}
+		for _, f := range factor {
+			column.AddScaledVec(column, -f.AtVec(j), f)
+		}
+		size, left := products.At(j, j), column.AtVec(j)
+		if !(left > nothingLeft*size) {
+			return 0
+		}
+		column.ScaleVec(1/math.Sqrt(left), column)
+		factor = append(factor, column)
+		return left / size
+	}
+	if intercept {
+		take(d)
+	}
+	for j := range out {
+		out[j] = take(j)
+	}
+	return out
+}
+
+// unseen names the features that fits without some part know nothing of.
+func (t *parts) unseen() (names []string) {
 	for j, name := range t.Schema().Features {
-		if slices.ContainsFunc(t.same, func(of []int) bool { return slices.Contains(of, j) }) {
+		if slices.ContainsFunc(t.untold, func(of []int) bool { return slices.Contains(of, j) }) {
 			names = append(names, name)
 		}
 	}
 	return names
 }
 
-// notes says which features are the same without some part.
+// Unseen is the sentence on features that tell nothing without some part.
+func Unseen(names []string) string {
+	return "without some part these tell nothing that the others do not, and the fits are without them: " +
+		strings.Join(names, ", ")
+}
+
+// notes says which features fits without some part know nothing of.
 func (t *parts) notes() []string {
-	constant := t.constant()
-	if constant == nil {
-		return nil
+	if names := t.unseen(); names != nil {
+		return []string{"crossvalidation: " + Unseen(names)}
 	}
-	return []string{"crossvalidation: the same in all rows without some part, so that the fits to these know nothing " +
-		"of it: " + strings.Join(constant, ", ")}
+	return nil
 }
 
 // groupParts assigns every row of a table with a column of groups to a fold, at random, and all rows of a group to the

@@ -30,8 +30,9 @@ type HeldOut struct {
 	// of the mean prediction, over all rows; of the median where the target has no mean
 	RMSE      float64 `json:"rmse"`
 	Converged int     `json:"converged"` // fits, of as many as there are folds
-	// Constant are features that are the same in all rows without some part: the fits to these are without them.
-	Constant []string `json:"constant,omitempty"`
+	// Unseen are features that tell nothing without some part, as the column of a level that hardly any row has: the
+	// fits to the other parts are without them.
+	Unseen []string `json:"unseen,omitempty"`
 }
 
 // score sums up how well fits of one number of experts describe the rows that they have not seen.

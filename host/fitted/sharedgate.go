@@ -132,6 +132,11 @@ func (s *SharedGate) validate(v *Vector) error {
 		case !slices.EqualFunc(o.Gating, first.Gating, slices.Equal) || !slices.Equal(o.GatingIntercepts,
 			first.GatingIntercepts):
 			return fmt.Errorf("outputs[%d].gating is not that of outputs[0], which shares it", j)
+		case (o.StandardErrors == nil) != (first.StandardErrors == nil) || (o.HAC == nil) != (first.HAC == nil):
+			return fmt.Errorf("of outputs[%d] and outputs[0] one has standard errors and the other none", j)
+		case o.StandardErrors != nil && o.StandardErrors.Sigma == nil,
+			o.HAC != nil && o.HAC.StandardErrors.Sigma == nil:
+			return fmt.Errorf("outputs[%d] has standard errors without sigma", j)
 		case (o.RegressorIntercepts == nil) != (first.RegressorIntercepts == nil):
 			return fmt.Errorf("outputs[%d] has intercepts where outputs[0] has none, or none where it has", j)
 		case o.Fit != nil || o.Proportions != nil || o.OutputScale != nil:

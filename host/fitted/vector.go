@@ -204,7 +204,8 @@ func (v *Vector) Validate() error {
 			return fmt.Errorf("outputs[%d].%w", j, err)
 		}
 		if o.Fit == nil {
-			if err := o.StandardErrors.validate(v.Model(j)); err != nil {
+			m := v.Model(j)
+			if err := cmp.Or(o.StandardErrors.validate(m), o.HAC.validate(m)); err != nil {
 				return fmt.Errorf("outputs[%d].%w", j, err)
 			}
 			continue

@@ -50,7 +50,7 @@ func without(s *fitted.Penalised) string {
 	return " The lasso leaves expert " + strings.Join(of, ", expert ") + "."
 }
 
-// strength says how strong a penalty is and what chose it; "" where there is none.
+// strength says how strong a penalty is, what chose it, and whether it has not converged; "" where there is none.
 func strength(lambda float64, folds int, path []fitted.PenalisedPoint) string {
 	by := "given"
 	switch {
@@ -60,6 +60,9 @@ func strength(lambda float64, folds int, path []fitted.PenalisedPoint) string {
 		by = fmt.Sprintf("chosen by %d folds of the rows", folds)
 	case len(path) > 0 && path[len(path)-1].HeldOut != nil:
 		by = "chosen by the information"
+	}
+	if slices.ContainsFunc(path, func(p fitted.PenalisedPoint) bool { return p.Lambda == lambda && !p.Converged }) {
+		by += ", not converged"
 	}
 	return fmt.Sprintf("lambda %.3g, %s", lambda, by)
 }
@@ -79,6 +82,9 @@ func penaltyPath(m *fitted.Model) [][]string {
 			name, held := fmt.Sprintf("lambda %.3g", p.Lambda), "–"
 			if p.Lambda == taken {
 				name += " (taken)"
+			}
+			if !p.Converged {
+				name += " (not converged)"
 			}
 			if p.HeldOut != nil {
 				held = numeral.Likelihood(*p.HeldOut)

@@ -103,6 +103,10 @@ func Penalise(ctx context.Context, p *problem.Problem, m *fitted.Model, s Settin
 	if out.Lambda == 0 && out.ExpertLambda == 0 {
 		return nil
 	}
+	if !best.Converged {
+		m.Fit.Warn(fitted.WarnNewRows, "the penalised model has not converged: its coefficients and predictions may "+
+			"be far from the best; try another penalty, or none")
+	}
 	out.LogLikelihood = best.LogLikelihood
 	return bePenalised(ctx, p, m, out, best.Params, s)
 }
