@@ -26,9 +26,10 @@ type parts struct {
 	untold [][]int
 }
 
-// inParts reads a table that is to be parted, for fits with an intercept or without. 0 folds are choiceFolds, or as many
-// as there are rows, or groups.
-func inParts(ctx context.Context, src dataset.Source, intercept bool, folds int, seed uint64) (*parts, error) {
+// inParts reads a table that is to be parted, for fits with an intercept or without. 0 folds are choiceFolds, or as
+// many as there are rows, or groups.
+func inParts(ctx context.Context, src dataset.Source, intercept bool, folds int,
+	seed uint64) (*parts, error) {
 	data, err := dataset.Load(ctx, src)
 	if err != nil {
 		return nil, err
