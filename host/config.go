@@ -398,7 +398,7 @@ func (c Config) checkErrors() error {
 	return nil
 }
 
-// only is the configuration of a fit to rows with these features of its own alone.
+// only is the configuration of a fit to rows with these features of its own alone, without a start, which has all.
 func (c Config) only(features []string) Config {
 	of := func(names []string) []string {
 		return slices.DeleteFunc(slices.Clone(names), func(name string) bool {

@@ -44,6 +44,9 @@ func inParts(ctx context.Context, src dataset.Source, intercept bool, folds int,
 	if src.Schema().Target == "" {
 		return nil, problem.Refuse("the data have no target column")
 	}
+	if err := problem.CheckColumns(ctx, data, src.Schema()); err != nil {
+		return nil, err
+	}
 	part := penalty.Folds(data.N, folds, seed)
 	if column := src.Schema().Roles[model.Groups]; column != "" {
 		groups := 0
@@ -94,15 +97,12 @@ const nothingLeft, muchLeft = 1e-12, 1e-8
 // fit to refuse.
 func (t *parts) findUntold(intercept bool) {
 	t.untold = make([][]int, t.folds)
-	all, each := t.products()
+	all := t.products(func(int) bool { return true })
 	told := remainders(all, intercept)
-	for fold, own := range each {
-		rest := mat.NewSymDense(t.Data.D+1, nil)
-		for i := range t.Data.D + 1 {
-			for j := i; j <= t.Data.D; j++ {
-				rest.SetSym(i, j, all.At(i, j)-own.At(i, j))
-			}
-		}
+	for fold := range t.folds {
+		rest := t.products(func(part int) bool { return part == fold })
+		rest.ScaleSym(-1, rest)
+		rest.AddSym(all, rest)
 		var untold []int
 		for j, left := range remainders(rest, intercept) {
 			if left <= nothingLeft && (told[j] > muchLeft || becomesAnother(all, rest, j)) {
@@ -129,29 +129,24 @@ func becomesAnother(all, rest *mat.SymDense, feature int) bool {
 	return false
 }
 
-// products are those of all features, and of a last column of ones, over the rows, and over those of every part.
-func (t *parts) products() (all *mat.SymDense, each []*mat.SymDense) {
+// products are those of all features, and of a last column of ones, over the rows of some parts.
+func (t *parts) products(of func(part int) bool) *mat.SymDense {
 	d := t.Data.D
-	for range t.folds {
-		each = append(each, mat.NewSymDense(d+1, nil))
-	}
-	row := mat.NewVecDense(d+1, nil)
+	out, row := mat.NewSymDense(d+1, nil), mat.NewVecDense(d+1, nil)
 	row.SetVec(d, 1)
 	for i := range t.Data.Blocks {
 		b := &t.Data.Blocks[i]
 		for r := range b.N {
+			if !of(t.part[i*model.BlockRows+r]) {
+				continue
+			}
 			for j := range d {
 				row.SetVec(j, b.Col(j)[r])
 			}
-			of := each[t.part[i*model.BlockRows+r]]
-			of.SymRankOne(of, 1, row)
+			out.SymRankOne(out, 1, row)
 		}
 	}
-	all = mat.NewSymDense(d+1, nil)
-	for _, of := range each {
-		all.AddSym(all, of)
-	}
-	return all, each
+	return out
 }
 
 // remainders is what is left of every feature beside those before it that leave something, by their products, the last
