@@ -9,6 +9,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/gatedlearning/moe/host/dataset"
+	"github.com/gatedlearning/moe/host/loss/gram"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/host/search/penalty"
@@ -131,21 +132,23 @@ func becomesAnother(all, rest *mat.SymDense, feature int) bool {
 
 // products are those of all features, and of a last column of ones, over the rows of some parts.
 func (t *parts) products(of func(part int) bool) *mat.SymDense {
-	d := t.Data.D
-	out, row := mat.NewSymDense(d+1, nil), mat.NewVecDense(d+1, nil)
-	row.SetVec(d, 1)
-	for i := range t.Data.Blocks {
-		b := &t.Data.Blocks[i]
-		for r := range b.N {
-			if !of(t.part[i*model.BlockRows+r]) {
-				continue
-			}
-			for j := range d {
-				row.SetVec(j, b.Col(j)[r])
-			}
-			out.SymRankOne(out, 1, row)
-		}
+	columns := make([]int, t.Data.D+1)
+	for j := range columns {
+		columns[j] = j
 	}
+	x, sums := gram.NewDesign(len(columns)), gram.New(len(columns), 1)
+	for i, b := range t.Data.Blocks {
+		x.Take(&model.Block{N: b.N, X: b.X}) // whatever the rows weigh
+		in := sums.Begin(&x)
+		for r := range in.Terms {
+			if in.Terms[r] = 0; of(t.part[i*model.BlockRows+r]) {
+				in.Terms[r] = 1
+			}
+		}
+		in.Next()
+	}
+	out := mat.NewSymDense(len(columns), nil)
+	sums.Put(out, 0, 0, 0, columns, columns, 1)
 	return out
 }
 

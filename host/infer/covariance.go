@@ -110,14 +110,11 @@ func Estimate(ctx context.Context, l *loss.Likelihood, p *model.Params, kind Kin
 func EstimateGiven(ctx context.Context, l *loss.Likelihood, p *model.Params, kind Kind, kinks []float64,
 	held func(loss.Parameter) bool, ends *Endless) (*Covariance, error) {
 	n := l.Dim()
-	switch {
-	case n == 0:
+	if n == 0 {
 		return nil, &NoneError{Reason: "no parameter is free"}
-	case n > MaxParameters || !l.Dense():
-		return nil, &NoneError{Reason: fmt.Sprintf("%d parameters are too many to invert their information", n)}
 	}
-	h, score := mat.NewSymDense(n, nil), make([]float64, n)
-	if err := l.Information(ctx, h, score, p, kinks); err != nil {
+	h, score, err := informationAt(ctx, l, p, kinks)
+	if err != nil {
 		return nil, err
 	}
 	l.AddPenalty(h, score, l.Theta(p))
@@ -229,14 +226,27 @@ func (c *Covariance) LeaveOneOut(ctx context.Context, l *loss.Likelihood, p *mod
 // ask for less bias than that has, and [Covariance.Critical] knows what it costs in variance.
 const widened = 2
 
-// scored is a likelihood with parameters P whose rows have scores.
-type scored[P any] interface {
+// likelihood is one with parameters P, of one target or of several.
+type likelihood[P any] interface {
 	sandwich.Scores[P]
 	ScoreProducts(ctx context.Context, m *mat.SymDense, p P) error
+	Dense() bool
+	Information(ctx context.Context, h *mat.SymDense, score []float64, p P, kinks []float64) error
+}
+
+// informationAt returns the observed information and the score at p; a *[NoneError] of too many parameters.
+func informationAt[P any](ctx context.Context, l likelihood[P], p P, kinks []float64) (*mat.SymDense, []float64,
+	error) {
+	n := l.Dim()
+	if n > MaxParameters || !l.Dense() {
+		return nil, nil, &NoneError{Reason: fmt.Sprintf("%d parameters are too many to invert their information", n)}
+	}
+	h, score := mat.NewSymDense(n, nil), make([]float64, n)
+	return h, score, l.Information(ctx, h, score, p, kinks)
 }
 
 // scoreProducts writes the middle of the sandwich around v to m, and to c of what it was made.
-func scoreProducts[P any](ctx context.Context, c *Covariance, m *mat.SymDense, l scored[P], p P,
+func scoreProducts[P any](ctx context.Context, c *Covariance, m *mat.SymDense, l likelihood[P], p P,
 	v *mat.SymDense) (err error) {
 	switch c.Kind {
 	case Robust:

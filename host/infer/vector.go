@@ -18,12 +18,8 @@ import (
 // correlations Σ_cb/(σ_c·σ_b) in the places of u_cb, by the delta method.
 func EstimateVector(ctx context.Context, l *loss.Vector, p *model.VectorParams, kind Kind,
 	kinks []float64) (*Covariance, error) {
-	n := l.Dim()
-	if n > MaxParameters || !l.Dense() {
-		return nil, &NoneError{Reason: fmt.Sprintf("%d parameters are too many to invert their information", n)}
-	}
-	h, score := mat.NewSymDense(n, nil), make([]float64, n)
-	if err := l.Information(ctx, h, score, p, kinks); err != nil {
+	h, score, err := informationAt(ctx, l, p, kinks)
+	if err != nil {
 		return nil, err
 	}
 	v, err := inverseAt(h, score, l.Rows(), kinks)
@@ -32,7 +28,7 @@ func EstimateVector(ctx context.Context, l *loss.Vector, p *model.VectorParams, 
 	}
 	c := &Covariance{Kind: kind, Parameters: l.Parameters(), Matrix: v, rows: l.N(), d: p.D}
 	if kind != Observed {
-		m := mat.NewSymDense(n, nil)
+		m := mat.NewSymDense(len(score), nil)
 		if err := scoreProducts(ctx, c, m, l, p, v); err != nil {
 			return nil, err
 		}

@@ -8,6 +8,7 @@ import (
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 
+	"github.com/gatedlearning/moe/host/loss/losstest"
 	"github.com/gatedlearning/moe/host/model"
 )
 
@@ -169,19 +170,10 @@ func checkGroupProducts(t *testing.T, s shape, data *model.Data, p *model.Params
 	for i := range data.Blocks {
 		b := &data.Blocks[i]
 		for r, id := range b.Role[model.Groups] {
-			row := model.Block{N: 1, Y: b.Y[r : r+1]}
-			for j := range data.D {
-				row.X = append(row.X, b.Col(j)[r])
-			}
-			for role, v := range b.Role {
-				if v != nil {
-					row.Role[role] = v[r : r+1]
-				}
-			}
 			if of[id] == nil {
 				of[id] = &model.Data{D: data.D}
 			}
-			of[id].Blocks = append(of[id].Blocks, row)
+			of[id].Blocks = append(of[id].Blocks, losstest.Row(data, i*model.BlockRows+r).Blocks...)
 			of[id].N++
 		}
 	}
