@@ -167,15 +167,29 @@ func pathOver(ctx context.Context, p *problem.Problem, from *model.Params, all [
 	if err != nil {
 		return nil, err
 	}
-	for i, c := range path.Points {
-		if best := path.Points[path.Chosen]; c.HeldOut > best.HeldOut || math.IsNaN(best.HeldOut) {
-			path.Chosen = i
+	path.choose()
+	return path, nil
+}
+
+// choose takes the point of which the rows that were left out are the most likely, and none where none is one of the
+// points and hardly less likely. One whose climb has not converged is taken where there is no other.
+func (path *Path) choose() {
+	path.Chosen = -1
+	for _, converged := range []bool{true, false} {
+		for i, c := range path.Points {
+			none := c.Lambda == 0 // the fit's own
+			if (c.Converged || none || !converged) && (path.Chosen < 0 || c.HeldOut > path.Points[path.Chosen].HeldOut ||
+				math.IsNaN(path.Points[path.Chosen].HeldOut)) {
+				path.Chosen = i
+			}
+		}
+		if path.Chosen >= 0 {
+			break
 		}
 	}
 	if none := path.Points[0]; none.Lambda == 0 && path.Points[path.Chosen].HeldOut-none.HeldOut < leastGain {
 		path.Chosen = 0
 	}
-	return path, nil
 }
 
 // climbing is [climb.Climb] or [climb.Near].

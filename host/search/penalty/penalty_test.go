@@ -110,3 +110,28 @@ func TestLassoPath(t *testing.T) {
 		})
 	}
 }
+
+// TestChosenPoint: the highest of those that have converged, none where it is better by less than 1, and the highest of
+// all where none has converged.
+func TestChosenPoint(t *testing.T) {
+	of := func(lambda, heldOut float64, converged bool) Maximum {
+		return Maximum{Lambda: lambda, HeldOut: heldOut, Converged: converged}
+	}
+	for name, c := range map[string]struct {
+		points []Maximum
+		want   int
+	}{
+		"the highest":                 {[]Maximum{of(0, -9, true), of(1, -4, true), of(2, -3, true), of(3, -5, true)}, 2},
+		"one has not converged":       {[]Maximum{of(0, -9, true), of(1, -2, false), of(2, -3, true)}, 2},
+		"none has converged":          {[]Maximum{of(1, -4, false), of(2, -3, false), of(3, -5, false)}, 1},
+		"a fit that has not":          {[]Maximum{of(0, -2, false), of(1, -4, true)}, 0},
+		"by less than chance":         {[]Maximum{of(0, -9, true), of(1, -8.5, true)}, 0},
+		"unknown, and one that is":    {[]Maximum{of(1, math.NaN(), true), of(2, -3, true), of(3, math.NaN(), true)}, 1},
+		"all unknown: the most of it": {[]Maximum{of(1, math.NaN(), true), of(2, math.NaN(), true)}, 1},
+	} {
+		path := Path{Points: c.points}
+		if path.choose(); path.Chosen != c.want {
+			t.Errorf("%s: %d, want %d", name, path.Chosen, c.want)
+		}
+	}
+}
