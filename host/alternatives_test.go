@@ -165,8 +165,8 @@ func TestCompare(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if compared++; held[d.K-1].LogLikelihood != *d.HeldOut {
-			t.Errorf("%v, k = %d: %v held out, want %v", d.Settings, d.K, *d.HeldOut, held[d.K-1].LogLikelihood)
+		if compared++; held[d.K-1].Judged() != *d.HeldOut {
+			t.Errorf("%v, k = %d: %v held out, want %v", d.Settings, d.K, *d.HeldOut, held[d.K-1].Judged())
 		}
 	}
 	if compared != 4 || chosen != 1 {

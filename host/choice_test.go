@@ -39,8 +39,8 @@ func TestChoose(t *testing.T) {
 			switch {
 			case (s.HeldOut != nil) != (c == ByHeldOut):
 				t.Errorf("%q, k = %d: held out %v", c, s.K, s.HeldOut)
-			case s.HeldOut != nil && math.Abs(*s.HeldOut-held[i].LogLikelihood) > 1e-9:
-				t.Errorf("k = %d: %v held out, want %v", s.K, *s.HeldOut, held[i].LogLikelihood)
+			case s.HeldOut != nil && math.Abs(*s.HeldOut-held[i].Judged()) > 1e-9:
+				t.Errorf("k = %d: %v held out, want %v", s.K, *s.HeldOut, held[i].Judged())
 			}
 		}
 	}

@@ -66,7 +66,7 @@ type Config struct {
 	compared *crossvalidation.Comparison // what chose this description of the model among others
 
 	beside   bool // the rows are some of a table: optima that may be the best on all are kept
-	unjudged bool // the fit is to predict other rows alone: it has neither certificate nor standard errors
+	unjudged bool // the fit is to predict other rows alone: it has no certificate
 
 	Seed    uint64 // of everything random
 	Threads int    // 0: one per processor; the result does not depend on it

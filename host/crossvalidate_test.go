@@ -11,6 +11,7 @@ import (
 	"github.com/gatedlearning/moe/host"
 	"github.com/gatedlearning/moe/host/catalog"
 	"github.com/gatedlearning/moe/host/dataset"
+	"github.com/gatedlearning/moe/host/scaling"
 )
 
 // TestCrossValidate: with a fold for every row and one linear expert the held-out
@@ -71,5 +72,78 @@ func TestCrossValidate(t *testing.T) {
 		if _, err := host.CrossValidate(context.Background(), identity.Activation, dataset.Matrix(x, y), 1, 1, folds, host.Config{}); err == nil {
 			t.Errorf("%d folds of %d rows are accepted", folds, n)
 		}
+	}
+}
+
+// TestCrossValidatePredictive: with σ known, one linear expert and a fold for every row, the predictive density of a row is
+// normal around the mean of the fit without it, and its variance σ²(1 + xᵀ(XᵀX)⁻¹x) is σ²/(1 − h), of the row's leverage h
+// in all rows. Of log y it is divided by y.
+func TestCrossValidatePredictive(t *testing.T) {
+	const n, sigma = 24, .4
+	rng := rand.New(rand.NewPCG(6, 28))
+	x, y := mat.NewDense(n, 1, nil), make([]float64, n)
+	mean := 0.0
+	for i := range y {
+		x.Set(i, 0, 2+rng.NormFloat64())
+		y[i] = 1 - 0.5*x.At(i, 0) + sigma*rng.NormFloat64()
+		mean += x.At(i, 0) / n
+	}
+	sxx, sxy, syy := 0.0, 0.0, 0.0
+	for i := range y {
+		sxx += (x.At(i, 0) - mean) * (x.At(i, 0) - mean)
+		sxy += (x.At(i, 0) - mean) * y[i]
+		syy += y[i] / n
+	}
+	want, plugIn, jacobian := 0.0, 0.0, 0.0
+	for i, v := range y {
+		d := x.At(i, 0) - mean
+		h := 1./n + d*d/sxx
+		out := (v - syy - sxy/sxx*d) / (1 - h)
+		want -= .5*math.Log(2*math.Pi*sigma*sigma/(1-h)) + out*out*(1-h)/(2*sigma*sigma)
+		plugIn -= .5*math.Log(2*math.Pi*sigma*sigma) + out*out/(2*sigma*sigma)
+		jacobian -= v // log |d log u/du| at u = e^v
+	}
+	positive := make([]float64, n)
+	for i, v := range y {
+		positive[i] = math.Exp(v)
+	}
+	identity, err := catalog.Open(context.Background(), "identity", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := host.Config{Intercepts: host.BothIntercepts, Noise: host.Shared{Sigma: sigma}, Seed: 1}
+	for name, c := range map[string]struct {
+		src dataset.Source
+		add float64
+	}{
+		"y":     {dataset.Matrix(x, y), 0},
+		"log y": {dataset.Scaled(dataset.Matrix(x, positive), scaling.Log), jacobian},
+	} {
+		got, err := host.CrossValidate(t.Context(), identity.Activation, c.src, 1, 1, n, cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h := got[0]
+		if h.Predictive == nil || math.Abs(*h.Predictive-want-c.add) > 1e-6 || math.Abs(h.LogLikelihood-plugIn-c.add) > 1e-6 {
+			t.Errorf("%s: %+v, want %v predictive and %v", name, h, want+c.add, plugIn+c.add)
+		}
+		if h.Judged() != *h.Predictive {
+			t.Errorf("%s: judged by %v", name, h.Judged())
+		}
+	}
+	counts := make([]float64, n)
+	for i, v := range positive {
+		counts[i] = math.Round(10 * v)
+	}
+	exp, err := catalog.Open(t.Context(), "exp", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := host.CrossValidate(t.Context(), exp.Activation, dataset.Matrix(x, counts), 1, 1, 4, host.Config{Family: "poisson", Intercepts: host.BothIntercepts, Seed: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if h := got[0]; h.Predictive != nil || h.Judged() != h.LogLikelihood {
+		t.Errorf("of counts, whose parameters are taken as they are: %+v", h)
 	}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -19,7 +20,7 @@ type crossValidation struct {
 	Folds      int                       `json:"folds"`
 	Seed       uint64                    `json:"seed"`
 	Candidates []crossvalidation.HeldOut `json:"candidates"`
-	Best       int                       `json:"best"` // k of the highest held-out log-likelihood
+	Best       int                       `json:"best"` // k of the highest held-out log-likelihood, predictive if there is one
 }
 
 func newCrossvalidateCmd() *cobra.Command {
@@ -29,8 +30,9 @@ func newCrossvalidateCmd() *cobra.Command {
 		Short: "Compare numbers of experts on rows that the fits have not seen",
 		Long: `crossvalidate parts the rows of DATA at random, fits every number of experts
 without each part in turn, and measures it on the part that was left out: the
-log-likelihood of all rows, with its standard error, and the root mean squared error
-of the mean prediction. Columns, formulas and methods are those of moe fit. Levels of
+log-likelihood of all rows, with its standard error, the predictive one, which has the
+uncertainty of the fits' parameters in it and says which number is best, and the root
+mean squared error of the mean prediction. Columns, formulas and methods are those of moe fit. Levels of
 factors and polynomials are those of all rows.
 
 The exit code is 1 if a fit of the best number of experts did not converge.`,
@@ -84,7 +86,7 @@ func (f *fitFlags) crossValidate(cmd *cobra.Command, args []string, folds int) e
 	}
 	best := found[0]
 	for _, h := range found {
-		if h.LogLikelihood > best.LogLikelihood {
+		if h.Judged() > best.Judged() {
 			best = h
 		}
 	}
@@ -104,15 +106,25 @@ func (c crossValidation) print(cmd *cobra.Command) error {
 		return printJSON(cmd, c)
 	}
 	w := textOut(cmd)
-	table := [][]string{{"Experts", "held-out log-likelihood", "±", "rmse", "fits converged", ""}}
+	table := [][]string{{"Experts", "held-out log-likelihood", "±", "predictive", "±", "rmse", "fits converged", ""}}
+	known := slices.ContainsFunc(c.Candidates, func(h crossvalidation.HeldOut) bool { return h.Predictive != nil })
 	for _, h := range c.Candidates {
 		remark := ""
 		if h.K == c.Best {
 			remark = "best"
 		}
+		predictive, by := "–", "–"
+		if h.Predictive != nil {
+			predictive, by = numeral.Likelihood(*h.Predictive), fmt.Sprintf("%.2g", *h.PredictiveStandardError)
+		}
 		table = append(table, []string{fmt.Sprint(h.K), numeral.Likelihood(h.LogLikelihood),
-			fmt.Sprintf("%.2g", h.StandardError),
+			fmt.Sprintf("%.2g", h.StandardError), predictive, by,
 			fmt.Sprintf("%.4g", h.RMSE), fmt.Sprintf("%d of %d", h.Converged, c.Folds), remark})
+	}
+	if !known {
+		for i, row := range table {
+			table[i] = slices.Delete(row, 3, 5)
+		}
 	}
 	_, err := fmt.Fprintf(w, "Cross-validation by %d parts (seed %d).\n", c.Folds, c.Seed)
 	if unseen := c.Candidates[0].Unseen; err == nil && unseen != nil {

@@ -184,7 +184,8 @@ def flexmix(train, test, factors):
 # Of numbers, and of files.
 NUMBERS = {"line": line, "forest": forest, "boosted trees": boosted, "Gaussian process": gaussian_process}
 FILES = {"moe": moe([]), "moe per expert": moe(["--noise", "per-expert"]),
-         "moe chosen": moe(["--choose", "heldout", "--expert-lasso", "auto"]), "flexmix": flexmix}
+         "moe chosen": moe(["--choose", "heldout", "--expert-lasso", "auto"]),
+         "moe chosen noise": moe(["--choose", "heldout", "--noise", "shared,per-expert"]), "flexmix": flexmix}
 
 
 def judge(name, table, train, test):

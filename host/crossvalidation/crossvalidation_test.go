@@ -16,7 +16,8 @@ func TestSimplest(t *testing.T) {
 	const n = 400
 	beside := func(other score, off, spread float64) (s score) { // by off ± spread a row: off·n ± spread·√n
 		for t, v := range other.terms {
-			s.count(1, v+off+spread*float64(2*(t%2)-1))
+			of := v + off + spread*float64(2*(t%2)-1)
+			s.count(1, of, of)
 		}
 		return s
 	}

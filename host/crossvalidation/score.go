@@ -27,6 +27,10 @@ type HeldOut struct {
 	// the standard deviation of the rows' terms.
 	LogLikelihood float64 `json:"log_likelihood"`
 	StandardError float64 `json:"standard_error"`
+	// Predictive is the same of the densities that intervals are of, with the uncertainty of each fit's parameters in
+	// them, and of those as they are where a fit knows of none; absent where no fit does.
+	Predictive              *float64 `json:"predictive_log_likelihood,omitempty"`
+	PredictiveStandardError *float64 `json:"predictive_standard_error,omitempty"`
 	// of the mean prediction, over all rows; of the median where the target has no mean
 	RMSE      float64 `json:"rmse"`
 	Converged int     `json:"converged"` // fits, of as many as there are folds
@@ -35,19 +39,34 @@ type HeldOut struct {
 	Unseen []string `json:"unseen,omitempty"`
 }
 
-// score sums up how well fits of one number of experts describe the rows that they have not seen.
-type score struct {
-	logLikelihood, squares, sse float64
-	observations, scored        float64 // weights of all groups, or rows, and of the rows with a mean, or a median
-	parameters                  int
-	converged                   int
-	terms                       []float64 // of all groups, or rows, times their weight
+// Judged is the log-likelihood by which numbers of experts are compared: the predictive one, where there is one.
+func (h *HeldOut) Judged() float64 {
+	if h.Predictive != nil {
+		return *h.Predictive
+	}
+	return h.LogLikelihood
 }
 
-// count adds a group, or a row, of a log-density.
-func (s *score) count(weight, logDensity float64) {
+// score sums up how well fits of one number of experts describe the rows that they have not seen: by the density that
+// their predictions are of, which has the uncertainty of the parameters in it where a fit knows of it.
+type score struct {
+	logLikelihood        float64
+	observations, scored float64 // weights of all groups, or rows, and of the rows with a mean, or a median
+	sse                  float64
+	squares              float64                                  // of the log-densities, weighted
+	plugIn               struct{ logLikelihood, squares float64 } // of the parameters as they are
+	uncertain            bool                                     // some fit knows of uncertainty
+	parameters           int
+	converged            int
+	terms                []float64 // of all groups, or rows, times their weight
+}
+
+// count adds a group, or a row, of a log-density, and of that of the parameters as they are.
+func (s *score) count(weight, logDensity, plugIn float64) {
 	s.logLikelihood += weight * logDensity
 	s.squares += weight * logDensity * logDensity
+	s.plugIn.logLikelihood += weight * plugIn
+	s.plugIn.squares += weight * plugIn * plugIn
 	s.observations += weight
 	s.terms = append(s.terms, weight*logDensity)
 }
@@ -58,8 +77,8 @@ func (s *score) add(ctx context.Context, act sdk.Activation, m *fitted.Model, le
 		s.converged++
 	}
 	m = m.ForNewRows()
-	predictor, scale := predict.NewPredictor(m.Params(), act, left.Schema().Name), left.Schema().Scale
-	at := m.Params()
+	at, uncertainty, scale := m.Params(), predict.UncertaintyOf(m), left.Schema().Scale
+	predictor := predict.NewPredictor(at, act, left.Schema().Name).With(uncertainty)
 	groups, err := loss.NewLikelihood(left.Data, act, at, loss.All, 1).OfGroups(ctx, at)
 	if err != nil {
 		return err
@@ -70,9 +89,11 @@ func (s *score) add(ctx context.Context, act sdk.Activation, m *fitted.Model, le
 				scale.Title(left.Schema().Target))
 		}
 		for g, v := range groups.LogDensity {
-			s.count(groups.Weight[g], v)
+			s.count(groups.Weight[g], v, v)
 		}
 	}
+	known := uncertainty != nil && groups == nil
+	s.uncertain = s.uncertain || known
 	return left.Read(ctx, func(b *model.Block) error {
 		p, err := predictor.Predict(ctx, b)
 		if err != nil {
@@ -87,7 +108,11 @@ func (s *score) add(ctx context.Context, act sdk.Activation, m *fitted.Model, le
 		for r, v := range b.Y {
 			w, y := b.Weight(r), scale.Back(v)
 			if groups == nil {
-				s.count(w, own.LogDens[r])
+				by := own.LogDens[r]
+				if known {
+					by = predictor.LogPredictive(p, r, v) + scale.LogSlope(v)
+				}
+				s.count(w, by, own.LogDens[r])
 			}
 			if e := y - own.Point[r]; !math.IsNaN(e) { // there is a mean, or a median
 				s.sse, s.scored = s.sse+w*e*e, s.scored+w
@@ -99,12 +124,16 @@ func (s *score) add(ctx context.Context, act sdk.Activation, m *fitted.Model, le
 
 // heldOut is the score of k experts on the table of that name.
 func (s *score) heldOut(k int, name string) (HeldOut, error) {
-	mean := s.logLikelihood / s.observations
+	errorOf := func(sum, squares float64) float64 { return math.Sqrt(max(squares-sum*sum/s.observations, 0)) }
 	h := HeldOut{
 		K: k, Converged: s.converged,
-		LogLikelihood: s.logLikelihood,
-		StandardError: math.Sqrt(max(s.squares-s.observations*mean*mean, 0)),
+		LogLikelihood: s.plugIn.logLikelihood,
+		StandardError: errorOf(s.plugIn.logLikelihood, s.plugIn.squares),
 		RMSE:          math.Sqrt(s.sse / s.scored),
+	}
+	if s.uncertain && s.sound() {
+		of, by := s.logLikelihood, errorOf(s.logLikelihood, s.squares)
+		h.Predictive, h.PredictiveStandardError = &of, &by
 	}
 	if !numeric.Finite(h.LogLikelihood, h.StandardError, h.RMSE) {
 		return h, &dataset.Error{File: name,

@@ -227,6 +227,15 @@ func (p *Predictor) below(law *mixture.Distribution, y float64) (before, upto fl
 	return law.CDFBefore(y), upto
 }
 
+// LogPredictive is the log of the density of row r at y, y on the model's scale, with the parameters' uncertainty in
+// it, as intervals have it; NaN where the predictor knows of none.
+func (p *Predictor) LogPredictive(pred *Prediction, r int, y float64) float64 {
+	if pred.around == nil {
+		return math.NaN()
+	}
+	return p.distribution(pred, r).LogDensity(y)
+}
+
 // Law returns a copy of the predicted law of row r. It panics where the rows have trials, which stand in their block.
 func (p *Predictor) Law(pred *Prediction, r int) *mixture.Distribution {
 	if pred.trials != nil {

@@ -72,7 +72,7 @@ type Settings struct {
 	Penalties    Penalties
 
 	Beside   bool // the rows are some of a table: optima that may be the best on all are kept
-	Unjudged bool // the fit is to predict other rows alone: it has neither certificate nor standard errors
+	Unjudged bool // the fit is to predict other rows alone: it has no certificate
 }
 
 // kind is that of the standard errors that a model of p has.

@@ -113,12 +113,12 @@ func Model(ctx context.Context, p *problem.Problem, e *moment.Evidence, out *Out
 		}
 		m.Fit.Endless = at.shownEnds().Names(p.Schema.Features)
 	}
+	if err := uncertainty(ctx, m, p, out, at, s); err != nil {
+		return nil, err
+	}
 	if s.Unjudged {
 		m.Fit.Certificate = nil
 		return m, nil
-	}
-	if err := uncertainty(ctx, m, p, out, at, s); err != nil {
-		return nil, err
 	}
 	if err := arrangements(ctx, m, p, out, order, s); err != nil {
 		return nil, err

@@ -178,8 +178,10 @@ func (path *Path) choose() {
 	for _, converged := range []bool{true, false} {
 		for i, c := range path.Points {
 			none := c.Lambda == 0 // the fit's own
-			if (c.Converged || none || !converged) && (path.Chosen < 0 || c.HeldOut > path.Points[path.Chosen].HeldOut ||
-				math.IsNaN(path.Points[path.Chosen].HeldOut)) {
+			if converged && !c.Converged && !none {
+				continue
+			}
+			if at := path.Chosen; at < 0 || c.HeldOut > path.Points[at].HeldOut || math.IsNaN(path.Points[at].HeldOut) {
 				path.Chosen = i
 			}
 		}
