@@ -16,9 +16,9 @@ import (
 
 // CrossValidate fits every number of experts from from to to without each of folds
 // parts of the rows in turn, and measures it on the part that was left out, by the density at the fit's parameters and
-// by the predictive one, which has their uncertainty in it. The parts are random, as equal as can be, and those of every
-// k the same; a group of rows is in one. Without a part each k begins from its neighbours too, as those of [FitRange]
-// do. cfg.Truth and checkpoints are not looked at. Errors are those of [FitRange].
+// by the predictive one, which has their uncertainty in it. The parts are random, as equal as can be, and those of
+// every k the same; a group of rows is in one. Without a part each k begins from its neighbours too, as those of
+// [FitRange] do. cfg.Truth and checkpoints are not looked at. Errors are those of [FitRange].
 func CrossValidate(ctx context.Context, act sdk.Activation, src dataset.Source, from, to, folds int,
 	cfg Config) ([]crossvalidation.HeldOut, error) {
 	if from < 1 || to < from {
@@ -64,7 +64,8 @@ type Alternative struct {
 // Compare fits every number of experts of all alternatives without each of ten parts of the rows, as [CrossValidate]
 // does, and chooses by the log-likelihood of the rows that were left out, by the predictive density of each fit that
 // has one: of those within one standard error of the highest it takes the one of the fewest parameters, and among these
-// of the highest. The standard error is that of the two's difference,
+// of the highest. One of more parameters than the best that is 2.5 standard errors below it after three parts is left.
+// The standard error is that of the two's difference,
 //
 //	√n · sd(d_1, …, d_n),  d_r = w_r·(log p(y_r|x_r) − log q(y_r|x_r))
 //

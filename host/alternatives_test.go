@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"gonum.org/v1/gonum/mat"
 
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
@@ -234,5 +235,65 @@ func TestCompareRefuses(t *testing.T) {
 		if _, err := Compare(t.Context(), all); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %s", err, want)
 		}
+	}
+}
+
+// TestLeft: of 200 rows near a plane, with 30 features, two experts are left after three parts, which the table and
+// a note say; the one that is taken is the same as by crossvalidation of all, and what it comes to the same.
+func TestLeft(t *testing.T) {
+	testslow.Mark(t)
+	const n, d = 200, 30
+	rng := rand.New(rand.NewPCG(1, 41))
+	x, y := mat.NewDense(n, d, nil), make([]float64, n)
+	for i := range y {
+		y[i] = .5 * rng.NormFloat64()
+		for j := range d {
+			x.Set(i, j, rng.NormFloat64())
+			y[i] += x.At(i, j) / float64(j+1)
+		}
+	}
+	src := dataset.Matrix(x, y)
+	a := Alternative{Activation: activation(identity.Family, nil), Source: src, From: 1, To: 2, Config: Config{Intercepts: BothIntercepts, Seed: 1, Method: EM{Starts: 1}}}
+	got, err := Compare(t.Context(), []Alternative{a})
+	if err != nil {
+		t.Fatal(err)
+	}
+	held, err := CrossValidate(t.Context(), a.Activation, src, 1, 2, 10, a.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	selection := make([]fitted.Candidate, 2)
+	got.Into(selection)
+	if got.K != 1 || selection[0].HeldOut == nil || math.Abs(*selection[0].HeldOut-held[0].Judged()) > 1e-9 {
+		t.Errorf("k = %d, %+v, want 1 and %v", got.K, selection[0].HeldOut, held[0].Judged())
+	}
+	left := 0
+	for i, c := range selection {
+		if c.HeldOut != nil {
+			continue
+		}
+		left++
+		if held[i].Judged() > held[0].Judged() {
+			t.Errorf("k = %d was left, and is the best by all parts", i+1)
+		}
+		if !slices.ContainsFunc(got.Notes, func(s string) bool {
+			return strings.HasPrefix(s, fmt.Sprintf("crossvalidation: k = %d was left after 3 parts, ", i+1))
+		}) {
+			t.Errorf("k = %d was left without a note: %q", i+1, got.Notes)
+		}
+	}
+	if left == 0 || got.Ks() != 2 {
+		t.Errorf("%d of %d left", left, got.Ks())
+	}
+	other := a
+	other.Config.Noise, other.Settings = PerExpert{}, map[string]string{"noise": "per-expert"}
+	both, err := Compare(t.Context(), []Alternative{a, other})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.ContainsFunc(both.Table, func(d fitted.Description) bool {
+		return d.K == 2 && d.HeldOut == nil && strings.HasPrefix(d.Reason, "left after 3 parts, ")
+	}) {
+		t.Errorf("nothing is left: %+v", both.Table)
 	}
 }

@@ -3,6 +3,7 @@ package crossvalidation
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/gatedlearning/moe/host/dataset"
@@ -34,9 +35,9 @@ func (x *Comparison) Into(selection []fitted.Candidate) {
 
 // Compare fits every number of experts of all alternatives without each part of the rows, and chooses by the
 // log-likelihood of the rows that were left out: of those within one standard error of the highest it takes the one of
-// the fewest parameters, and among these of the highest. Where an alternative does not fit the rows the table says why;
-// where there is no other, its error is returned. Of a range those ks are compared for which the rows without a part
-// are enough.
+// the fewest parameters, and among these of the highest. What is far behind after the first parts is left. Where an
+// alternative does not fit the rows the table says why; where there is no other, its error is returned. Of a range
+// those ks are compared for which the rows without a part are enough.
 func Compare(ctx context.Context, all []Alternative, by Parting) (*Comparison, error) {
 	var tried []Alternative
 	var place []int
@@ -45,7 +46,7 @@ func Compare(ctx context.Context, all []Alternative, by Parting) (*Comparison, e
 			tried, place = append(tried, a), append(place, i)
 		}
 	}
-	found, err := crossValidate(ctx, tried, by)
+	found, err := crossValidate(ctx, tried, by, true)
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +67,7 @@ func asFarAsRows(ctx context.Context, a Alternative, t crossed, by Parting) (cro
 			return t, nil
 		}
 		a.To = few.K
-		again, err := crossValidate(ctx, []Alternative{a}, by)
+		again, err := crossValidate(ctx, []Alternative{a}, by, false)
 		if err != nil {
 			return t, err
 		}
@@ -92,11 +93,11 @@ func chosenOf(all []Alternative, place []int, found []crossed) (*Comparison, err
 			}
 			continue
 		}
-		if rows == 0 {
-			rows = len(t.scores[0].terms)
-		}
 		for j, s := range t.scores {
-			if len(s.terms) != rows {
+			if rows == 0 && s.left == nil {
+				rows = len(s.terms)
+			}
+			if s.left == nil && len(s.terms) != rows {
 				return nil, problem.Refuse("descriptions of %d and %d rows do not compare", rows, len(s.terms))
 			}
 			scores, of, ks = append(scores, s), append(of, place[i]), append(ks, all[place[i]].From+j)
@@ -118,6 +119,7 @@ func chosenOf(all []Alternative, place []int, found []crossed) (*Comparison, err
 		}
 	}
 	if len(all) == 1 {
+		c.Notes = append(c.Notes, leftNotes(all[0].From, c.scores)...)
 		return c, nil
 	}
 	for i, a := range all {
@@ -140,6 +142,16 @@ func chosenOf(all []Alternative, place []int, found []crossed) (*Comparison, err
 		}
 	}
 	return c, nil
+}
+
+// leftNotes say which numbers of experts were left, of scores from that of so many on.
+func leftNotes(from int, scores []score) (notes []string) {
+	for i := range scores {
+		if s := &scores[i]; s.left != nil {
+			notes = append(notes, fmt.Sprintf("crossvalidation: k = %d was left %s", from+i, s.left))
+		}
+	}
+	return notes
 }
 
 // sameHeight is a difference of log-likelihoods that is rounding, and the stopping of climbs: models of one expert are

@@ -41,7 +41,7 @@ type Parting struct {
 // that was left out. The parts are random, as equal as can be, and those of every k the same; a group of rows is in
 // one.
 func Of(ctx context.Context, a Alternative, by Parting) ([]HeldOut, error) {
-	found, err := crossValidate(ctx, []Alternative{a}, by)
+	found, err := crossValidate(ctx, []Alternative{a}, by, false)
 	if err != nil {
 		return nil, err
 	}
@@ -64,15 +64,16 @@ func Of(ctx context.Context, a Alternative, by Parting) ([]HeldOut, error) {
 type crossed struct {
 	table  *parts
 	scores []score
+	to     int // the largest number of experts that is still fitted
 	err    error
 }
 
 // crossValidate fits every number of experts of all alternatives without each part of their rows, several at a time,
-// and scores them by the part. What comes of them is the same whatever runs beside it.
-func crossValidate(ctx context.Context, all []Alternative, by Parting) ([]crossed, error) {
+// and scores them by the part. In a race those that are far behind after the first parts are left: see [leaveBehind].
+// What comes of them is the same whatever runs beside it.
+func crossValidate(ctx context.Context, all []Alternative, by Parting, race bool) ([]crossed, error) {
 	out, tables := make([]crossed, len(all)), map[any]*parts{}
-	type task struct{ of, fold int }
-	var tasks []task
+	total, most := 0, 0 // fits, and parts of a table
 	for i, a := range all {
 		t := tables[a.sourceKey()]
 		if t == nil {
@@ -81,56 +82,84 @@ func crossValidate(ctx context.Context, all []Alternative, by Parting) ([]crosse
 		if t == nil {
 			continue
 		}
-		tables[a.sourceKey()], out[i].table = t, t
+		tables[a.sourceKey()], out[i].table, out[i].to = t, t, a.To
 		if rows := t.Data.N - (t.Data.N+t.folds-1)/t.folds; a.To > rows {
 			out[i].err = problem.Refuse("k = %d experts for the %d rows of a part's fit; choose a smaller k", a.To,
 				rows)
 			continue
 		}
-		for fold := range t.folds {
+		out[i].scores = make([]score, a.To-a.From+1)
+		total, most = total+t.folds, max(most, t.folds)
+	}
+	done := 0
+	show := func(more int) {
+		if done += more; by.Progress != nil {
+			by.Progress(done, total)
+		}
+	}
+	show(0)
+	first := 0
+	if race {
+		first = min(earlyParts, most)
+		if err := fitWithout(ctx, all, out, 0, first, by.Threads, show); err != nil {
+			return nil, err
+		}
+		leaveBehind(out)
+	}
+	return out, fitWithout(ctx, all, out, first, most, by.Threads, show)
+}
+
+// fitWithout fits alternatives without each of the parts from one to before another, and scores them by it. One that
+// fails is left with the error of the first part at which it does.
+func fitWithout(ctx context.Context, all []Alternative, out []crossed, from, to, threads int,
+	show func(more int)) error {
+	type task struct{ of, fold int }
+	var tasks []task
+	for i, o := range out {
+		if o.err != nil {
+			continue
+		}
+		for fold := from; fold < min(to, o.table.folds); fold++ {
+			if o.to < all[i].From { // all are left
+				show(1)
+				continue
+			}
 			tasks = append(tasks, task{i, fold})
 		}
 	}
 	fits, failed := make([]criterion.Fits, len(tasks)), make([]error, len(tasks))
-	threads := by.Threads
 	if threads < 1 {
 		threads = runtime.GOMAXPROCS(0)
 	}
 	workers := max(1, min(threads, len(tasks)))
 	var mu sync.Mutex
-	next, done, ended := 0, 0, make([]bool, len(all)) // of alternatives, where a part has failed
-	show := func() {
-		if by.Progress != nil {
-			by.Progress(done, len(tasks))
-		}
-	}
+	next, ended := 0, make([]bool, len(all)) // of alternatives, where a part has failed
 	take := func() (at int, ok bool) {
 		mu.Lock()
 		defer mu.Unlock()
 		for ; next < len(tasks) && ended[tasks[next].of]; next++ {
-			done++
+			show(1)
 		}
 		next++
 		return next - 1, next <= len(tasks)
 	}
-	show()
 	var group sync.WaitGroup
 	for range workers {
 		group.Go(func() {
 			for at, ok := take(); ok; at, ok = take() {
-				a, rest := all[tasks[at].of], out[tasks[at].of].table.without(tasks[at].fold)
-				fits[at], failed[at] = a.Fit(ctx, rest, a.From, a.To, max(1, threads/workers))
+				a, o := all[tasks[at].of], out[tasks[at].of]
+				rest := o.table.without(tasks[at].fold)
+				fits[at], failed[at] = a.Fit(ctx, rest, a.From, o.to, max(1, threads/workers))
 				mu.Lock()
-				done++
 				ended[tasks[at].of] = ended[tasks[at].of] || failed[at] != nil
-				show()
+				show(1)
 				mu.Unlock()
 			}
 		})
 	}
 	group.Wait()
 	if err := context.Cause(ctx); err != nil {
-		return nil, err
+		return err
 	}
 	for at, task := range tasks { // in order: the first part that fails says why
 		o, a := &out[task.of], all[task.of]
@@ -141,19 +170,48 @@ func crossValidate(ctx context.Context, all []Alternative, by Parting) ([]crosse
 			o.err = fmt.Errorf("without part %d of %d: %w", task.fold+1, o.table.folds, err)
 			continue
 		}
-		if o.scores == nil {
-			o.scores = make([]score, a.To-a.From+1)
-		}
 		left := o.table.left(task.fold)
-		for i := range o.scores {
-			f := fits[at][a.From+i]
-			o.scores[i].parameters = max(o.scores[i].parameters, f.Parameters) // those of a part may be fewer
-			if o.err == nil {
-				o.err = o.scores[i].add(ctx, a.Activation, f.Model, left)
+		for k := a.From; k <= o.to && o.err == nil; k++ {
+			s, f := &o.scores[k-a.From], fits[at][k]
+			s.parameters = max(s.parameters, f.Parameters) // those of a part may be fewer
+			o.err = s.add(ctx, a.Activation, f.Model, left)
+		}
+	}
+	return nil
+}
+
+// After earlyParts a description of more parameters than the best that is farBehind standard errors below it is left.
+// To be taken it would have to end a standard error above all of fewer parameters: of two that are as good that happens
+// once in 100,000 times. Of fewer than earlyRows rows, or groups, in these parts nothing is left.
+const earlyParts, earlyRows, farBehind = 3, 30, 2.5
+
+// leaveBehind leaves the largest numbers of experts of alternatives that are far behind the best of all after the first
+// parts, with more parameters. Smaller ones are fitted beside those that are.
+func leaveBehind(all []crossed) {
+	var top *score
+	for i := range all {
+		for j := range all[i].scores {
+			s := &all[i].scores[j]
+			if all[i].err == nil && s.sound() && (top == nil || s.logLikelihood > top.logLikelihood) {
+				top = s
 			}
 		}
 	}
-	return out, nil
+	if top == nil || len(top.terms) < earlyRows {
+		return
+	}
+	for i := range all {
+		o := &all[i]
+		for j := len(o.scores) - 1; j >= 0 && o.err == nil && len(o.scores[j].terms) == len(top.terms); j-- {
+			s := &o.scores[j]
+			by, se := s.below(top)
+			if s.parameters <= top.parameters || s.sound() && !(by > farBehind*se) {
+				break
+			}
+			s.left = &behind{by, se}
+			o.to--
+		}
+	}
 }
 
 // sourceKey tells the tables of alternatives apart.

@@ -128,3 +128,39 @@ func TestUntold(t *testing.T) {
 		}
 	}
 }
+
+// TestLeaveBehind: what has more parameters than the best and is 2.5 standard errors below it is left, from the largest
+// number of experts on down to the first that is not; of few rows nothing is.
+func TestLeaveBehind(t *testing.T) {
+	scored := func(n, parameters int, off, spread float64) (s score) {
+		for r := range n {
+			of := off + spread*float64(2*(r%2)-1)
+			s.count(1, of, of)
+		}
+		s.parameters = parameters
+		return s
+	}
+	const n = 100 // a row's spread of 1 makes 10 for the sum
+	best := scored(n, 5, 0, 0)
+	for name, c := range map[string]struct {
+		scores []score
+		want   int // largest number of experts that stays
+	}{
+		"far behind":              {[]score{best, scored(n, 9, -.3, 1), scored(n, 13, -.3, 1)}, 1},
+		"not so far":              {[]score{best, scored(n, 9, -.2, 1)}, 2},
+		"a smaller one is behind": {[]score{scored(n, 3, -3, 1), best, scored(n, 9, -.1, 1)}, 3},
+		"the largest is not":      {[]score{best, scored(n, 9, -3, 1), scored(n, 13, -.1, 1)}, 3},
+		"a density of 0":          {[]score{best, scored(n, 9, math.Inf(-1), 0)}, 1},
+		"few rows":                {[]score{scored(20, 5, 0, 0), scored(20, 9, -9, 1)}, 2},
+	} {
+		all := []crossed{{scores: c.scores, to: len(c.scores)}}
+		if leaveBehind(all); all[0].to != c.want {
+			t.Errorf("%s: %d experts stay, want %d", name, all[0].to, c.want)
+		}
+		for j, s := range all[0].scores {
+			if (s.left != nil) != (j >= c.want) || s.left != nil && s.sound() {
+				t.Errorf("%s, k = %d: left %v, sound %v", name, j+1, s.left, s.sound())
+			}
+		}
+	}
+}

@@ -59,6 +59,18 @@ type score struct {
 	parameters           int
 	converged            int
 	terms                []float64 // of all groups, or rows, times their weight
+	left                 *behind   // nil of one that is fitted without every part
+}
+
+// behind is how far a score was below the best after the first parts, when it was left.
+type behind struct{ by, standardError float64 }
+
+// String says so.
+func (b *behind) String() string {
+	if !numeric.Finite(b.by) {
+		return fmt.Sprintf("after %d parts: their rows have a density of 0", earlyParts)
+	}
+	return fmt.Sprintf("after %d parts, %.3g below the best, ± %.2g", earlyParts, b.by, b.standardError)
 }
 
 // count adds a group, or a row, of a log-density, and of that of the parameters as they are.
@@ -143,8 +155,8 @@ func (s *score) heldOut(k int, name string) (HeldOut, error) {
 	return h, nil
 }
 
-// sound says whether there is a log-likelihood to compare.
-func (s *score) sound() bool { return numeric.Finite(s.logLikelihood) }
+// sound says whether there is a log-likelihood of all rows to compare.
+func (s *score) sound() bool { return s.left == nil && numeric.Finite(s.logLikelihood) }
 
 // below is how far the log-likelihood is below another's, and the standard error of that.
 func (s *score) below(other *score) (by, standardError float64) {
@@ -155,7 +167,11 @@ func (s *score) below(other *score) (by, standardError float64) {
 // described is a score as files have it, beside the highest.
 func (s *score) described(k int, settings map[string]string, top *score, chosen bool) fitted.Description {
 	d := fitted.Description{K: k, Settings: settings, Parameters: s.parameters, Converged: s.converged, Chosen: chosen}
-	if !s.sound() {
+	switch {
+	case s.left != nil:
+		d.Reason = "left " + s.left.String()
+		return d
+	case !s.sound():
 		d.Reason = fmt.Sprintf("log-likelihood %v of the rows that were left out", s.logLikelihood)
 		return d
 	}
