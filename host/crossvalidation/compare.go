@@ -28,7 +28,7 @@ func (x *Comparison) Ks() int { return len(x.scores) }
 func (x *Comparison) Into(selection []fitted.Candidate) {
 	for i := range x.scores[:min(len(x.scores), len(selection))] {
 		if x.scores[i].sound() {
-			selection[i].HeldOut = &x.scores[i].logLikelihood
+			selection[i].HeldOut = &x.scores[i].compared().logLikelihood
 		}
 	}
 }
@@ -55,6 +55,7 @@ func Compare(ctx context.Context, all []Alternative, by Parting) (*Comparison, e
 			return nil, err
 		}
 	}
+	evenly(found)
 	return chosenOf(all, place, found)
 }
 
@@ -95,10 +96,11 @@ func chosenOf(all []Alternative, place []int, found []crossed) (*Comparison, err
 		}
 		for j, s := range t.scores {
 			if rows == 0 && s.left == nil {
-				rows = len(s.terms)
+				rows = len(s.compared().terms)
 			}
-			if s.left == nil && len(s.terms) != rows {
-				return nil, problem.Refuse("descriptions of %d and %d rows do not compare", rows, len(s.terms))
+			if s.left == nil && len(s.compared().terms) != rows {
+				return nil, problem.Refuse("descriptions of %d and %d rows do not compare", rows,
+					len(s.compared().terms))
 			}
 			scores, of, ks = append(scores, s), append(of, place[i]), append(ks, all[place[i]].From+j)
 		}
@@ -161,9 +163,10 @@ const sameHeight = 1e-6
 // simplest is the score of the fewest parameters within a standard error of the highest, top, and of these the
 // highest, the first of those alike; −1 where none is finite.
 func simplest(scores []score) (at, top int) {
+	height := func(i int) float64 { return scores[i].compared().logLikelihood }
 	at, top = -1, -1
 	for i := range scores {
-		if scores[i].sound() && (top < 0 || scores[i].logLikelihood > scores[top].logLikelihood) {
+		if scores[i].sound() && (top < 0 || height(i) > height(top)) {
 			top = i
 		}
 	}
@@ -175,8 +178,7 @@ func simplest(scores []score) (at, top int) {
 			continue
 		}
 		if at < 0 || scores[i].parameters < scores[at].parameters ||
-			scores[i].parameters == scores[at].parameters &&
-				scores[i].logLikelihood > scores[at].logLikelihood+sameHeight {
+			scores[i].parameters == scores[at].parameters && height(i) > height(at)+sameHeight {
 			at = i
 		}
 	}

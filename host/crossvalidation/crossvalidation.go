@@ -104,6 +104,7 @@ func crossValidate(ctx context.Context, all []Alternative, by Parting, race bool
 		if err := fitWithout(ctx, all, out, 0, first, by.Threads, show); err != nil {
 			return nil, err
 		}
+		evenly(out)
 		leaveBehind(out)
 	}
 	return out, fitWithout(ctx, all, out, first, most, by.Threads, show)
@@ -192,17 +193,19 @@ func leaveBehind(all []crossed) {
 	for i := range all {
 		for j := range all[i].scores {
 			s := &all[i].scores[j]
-			if all[i].err == nil && s.sound() && (top == nil || s.logLikelihood > top.logLikelihood) {
+			if all[i].err == nil && s.sound() &&
+				(top == nil || s.compared().logLikelihood > top.compared().logLikelihood) {
 				top = s
 			}
 		}
 	}
-	if top == nil || len(top.terms) < earlyRows {
+	rows := func(s *score) int { return len(s.compared().terms) }
+	if top == nil || rows(top) < earlyRows {
 		return
 	}
 	for i := range all {
 		o := &all[i]
-		for j := len(o.scores) - 1; j >= 0 && o.err == nil && len(o.scores[j].terms) == len(top.terms); j-- {
+		for j := len(o.scores) - 1; j >= 0 && o.err == nil && rows(&o.scores[j]) == rows(top); j-- {
 			s := &o.scores[j]
 			by, se := s.below(top)
 			if s.parameters <= top.parameters || s.sound() && !(by > farBehind*se) {

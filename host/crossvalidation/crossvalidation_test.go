@@ -1,6 +1,7 @@
 package crossvalidation
 
 import (
+	"errors"
 	"math"
 	"slices"
 	"testing"
@@ -15,13 +16,14 @@ import (
 func TestSimplest(t *testing.T) {
 	const n = 400
 	beside := func(other score, off, spread float64) (s score) { // by off ± spread a row: off·n ± spread·√n
-		for t, v := range other.terms {
+		for t, v := range other.predictive.terms {
 			of := v + off + spread*float64(2*(t%2)-1)
 			s.count(1, of, of)
 		}
 		return s
 	}
-	base := beside(score{terms: make([]float64, n)}, -1, 1)
+	blank := score{predictive: tally{terms: make([]float64, n)}}
+	base := beside(blank, -1, 1)
 	second := beside(base, .5, .1)
 	for name, c := range map[string]struct {
 		held []score
@@ -161,6 +163,27 @@ func TestLeaveBehind(t *testing.T) {
 			if (s.left != nil) != (j >= c.want) || s.left != nil && s.sound() {
 				t.Errorf("%s, k = %d: left %v, sound %v", name, j+1, s.left, s.sound())
 			}
+		}
+	}
+}
+
+// TestEvenly: where one alternative knows no density but that at its parameters, all are compared by it.
+func TestEvenly(t *testing.T) {
+	one := func(predictive float64, uncertain bool) crossed {
+		s := score{uncertain: uncertain}
+		s.count(1, predictive, -3)
+		return crossed{scores: []score{s}}
+	}
+	for name, c := range map[string]struct {
+		all  []crossed
+		want float64
+	}{
+		"all know":       {[]crossed{one(-1, true), one(-2, true)}, -1},
+		"one does not":   {[]crossed{one(-1, true), one(-3, false)}, -3},
+		"one has failed": {[]crossed{one(-1, true), {err: errors.New("of no use")}}, -1},
+	} {
+		if evenly(c.all); c.all[0].scores[0].compared().logLikelihood != c.want {
+			t.Errorf("%s: compared by %v, want %v", name, c.all[0].scores[0].compared().logLikelihood, c.want)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/stat"
@@ -47,19 +48,67 @@ func (h *HeldOut) Judged() float64 {
 	return h.LogLikelihood
 }
 
-// score sums up how well fits of one number of experts describe the rows that they have not seen: by the density that
-// their predictions are of, which has the uncertainty of the parameters in it where a fit knows of it.
+// score sums up how well fits of one number of experts describe the rows that they have not seen.
 type score struct {
-	logLikelihood        float64
-	observations, scored float64 // weights of all groups, or rows, and of the rows with a mean, or a median
-	sse                  float64
-	squares              float64                                  // of the log-densities, weighted
-	plugIn               struct{ logLikelihood, squares float64 } // of the parameters as they are
-	uncertain            bool                                     // some fit knows of uncertainty
-	parameters           int
-	converged            int
-	terms                []float64 // of all groups, or rows, times their weight
-	left                 *behind   // nil of one that is fitted without every part
+	// predictive is by the density that predictions are of, with the uncertainty of the parameters in it where a fit
+	// knows of it, plugIn by that at the parameters.
+	predictive, plugIn tally
+	uncertain          bool // some fit knows of uncertainty
+	plain              bool // it is compared by plugIn
+	parameters         int
+	converged          int
+	observed, scored   float64 // weights of all groups, or rows, and of the rows with a mean, or a median
+	sse                float64
+	left               *behind // nil of one that is fitted without every part
+}
+
+// tally sums up log-densities of groups, or rows.
+type tally struct {
+	logLikelihood, squares float64
+	terms                  []float64 // times their weight
+}
+
+// count adds one.
+func (t *tally) count(weight, logDensity float64) {
+	t.logLikelihood += weight * logDensity
+	t.squares += weight * logDensity * logDensity
+	t.terms = append(t.terms, weight*logDensity)
+}
+
+// standardError is that of the sum over observations of this weight.
+func (t *tally) standardError(weight float64) float64 {
+	return math.Sqrt(max(t.squares-t.logLikelihood*t.logLikelihood/weight, 0))
+}
+
+// count adds a group, or a row.
+func (s *score) count(weight, predictive, plugIn float64) {
+	s.observed += weight
+	s.predictive.count(weight, predictive)
+	s.plugIn.count(weight, plugIn)
+}
+
+// compared is the tally by which s is.
+func (s *score) compared() *tally {
+	if s.plain {
+		return &s.plugIn
+	}
+	return &s.predictive
+}
+
+// evenly has all alternatives be compared by the density at their parameters where one of them knows no other: a family
+// whose uncertainty is unknown would be behind for that alone.
+func evenly(all []crossed) {
+	unknown := func(o crossed) bool {
+		return o.err == nil && !slices.ContainsFunc(o.scores, func(s score) bool { return s.uncertain })
+	}
+	if !slices.ContainsFunc(all, unknown) {
+		return
+	}
+	for _, o := range all {
+		for j := range o.scores {
+			o.scores[j].plain = true
+		}
+	}
 }
 
 // behind is how far a score was below the best after the first parts, when it was left.
@@ -71,16 +120,6 @@ func (b *behind) String() string {
 		return fmt.Sprintf("after %d parts: their rows have a density of 0", earlyParts)
 	}
 	return fmt.Sprintf("after %d parts, %.3g below the best, ± %.2g", earlyParts, b.by, b.standardError)
-}
-
-// count adds a group, or a row, of a log-density, and of that of the parameters as they are.
-func (s *score) count(weight, logDensity, plugIn float64) {
-	s.logLikelihood += weight * logDensity
-	s.squares += weight * logDensity * logDensity
-	s.plugIn.logLikelihood += weight * plugIn
-	s.plugIn.squares += weight * plugIn * plugIn
-	s.observations += weight
-	s.terms = append(s.terms, weight*logDensity)
 }
 
 // add measures a fit on the rows that were left out.
@@ -136,15 +175,13 @@ func (s *score) add(ctx context.Context, act sdk.Activation, m *fitted.Model, le
 
 // heldOut is the score of k experts on the table of that name.
 func (s *score) heldOut(k int, name string) (HeldOut, error) {
-	errorOf := func(sum, squares float64) float64 { return math.Sqrt(max(squares-sum*sum/s.observations, 0)) }
 	h := HeldOut{
 		K: k, Converged: s.converged,
 		LogLikelihood: s.plugIn.logLikelihood,
-		StandardError: errorOf(s.plugIn.logLikelihood, s.plugIn.squares),
+		StandardError: s.plugIn.standardError(s.observed),
 		RMSE:          math.Sqrt(s.sse / s.scored),
 	}
-	if s.uncertain && s.sound() {
-		of, by := s.logLikelihood, errorOf(s.logLikelihood, s.squares)
+	if of, by := s.predictive.logLikelihood, s.predictive.standardError(s.observed); s.uncertain && s.sound() {
 		h.Predictive, h.PredictiveStandardError = &of, &by
 	}
 	if !numeric.Finite(h.LogLikelihood, h.StandardError, h.RMSE) {
@@ -156,11 +193,12 @@ func (s *score) heldOut(k int, name string) (HeldOut, error) {
 }
 
 // sound says whether there is a log-likelihood of all rows to compare.
-func (s *score) sound() bool { return s.left == nil && numeric.Finite(s.logLikelihood) }
+func (s *score) sound() bool { return s.left == nil && numeric.Finite(s.compared().logLikelihood) }
 
 // below is how far the log-likelihood is below another's, and the standard error of that.
 func (s *score) below(other *score) (by, standardError float64) {
-	off := floats.SubTo(make([]float64, len(s.terms)), other.terms, s.terms)
+	own, beside := s.compared().terms, other.compared().terms
+	off := floats.SubTo(make([]float64, len(own)), beside, own)
 	return floats.Sum(off), stat.StdDev(off, nil) * math.Sqrt(float64(len(off)))
 }
 
@@ -172,10 +210,10 @@ func (s *score) described(k int, settings map[string]string, top *score, chosen 
 		d.Reason = "left " + s.left.String()
 		return d
 	case !s.sound():
-		d.Reason = fmt.Sprintf("log-likelihood %v of the rows that were left out", s.logLikelihood)
+		d.Reason = fmt.Sprintf("log-likelihood %v of the rows that were left out", s.compared().logLikelihood)
 		return d
 	}
 	by, se := s.below(top)
-	d.HeldOut, d.Below, d.StandardError = &s.logLikelihood, &by, &se
+	d.HeldOut, d.Below, d.StandardError = &s.compared().logLikelihood, &by, &se
 	return d
 }

@@ -225,7 +225,7 @@ type Candidate struct {
 	ICL           float64 `json:"icl"` // BIC + 2·entropy of the posteriors
 	// BIC corrected for few rows; where that chose another k than BIC, and the rows are enough for one
 	BICc *float64 `json:"bicc,omitempty"`
-	// log-likelihood of the rows, each by a fit without its part, predictive where that knows of its parameters'
+	// log-likelihood of the rows, each by a fit without its part, predictive where fits know of their parameters'
 	// uncertainty; where the choice is by it
 	HeldOut   *float64 `json:"held_out,omitempty"`
 	Converged bool     `json:"converged"`
@@ -247,8 +247,8 @@ type Description struct {
 	K          int               `json:"k,omitempty"` // absent where it could not be fitted at all
 	Settings   map[string]string `json:"settings"`    // what tells it from others, as files of --config have it
 	Parameters int               `json:"parameters,omitempty"`
-	// log-likelihood of the rows, each by a fit without its part, predictive where that knows of its parameters'
-	// uncertainty; absent where there is none
+	// log-likelihood of the rows, each by a fit without its part, predictive where fits of all descriptions know of
+	// their parameters' uncertainty; absent where there is none
 	HeldOut       *float64 `json:"held_out,omitempty"`
 	Below         *float64 `json:"below,omitempty"`          // the highest
 	StandardError *float64 `json:"standard_error,omitempty"` // of below
