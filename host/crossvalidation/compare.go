@@ -35,7 +35,7 @@ func (x *Comparison) Into(selection []fitted.Candidate) {
 
 // Compare fits every number of experts of all alternatives without each part of the rows, and chooses by the
 // log-likelihood of the rows that were left out: of those within one standard error of the highest it takes the one of
-// the fewest parameters, and among these of the highest. What is far behind after the first parts is left. Where an
+// the fewest parameters, and among these of the highest. What is far behind after some parts is left. Where an
 // alternative does not fit the rows the table says why; where there is no other, its error is returned. Of a range
 // those ks are compared for which the rows without a part are enough.
 func Compare(ctx context.Context, all []Alternative, by Parting) (*Comparison, error) {

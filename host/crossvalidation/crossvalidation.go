@@ -69,7 +69,7 @@ type crossed struct {
 }
 
 // crossValidate fits every number of experts of all alternatives without each part of their rows, several at a time,
-// and scores them by the part. In a race those that are far behind after the first parts are left: see [leaveBehind].
+// and scores them by the part. In a race those that are far behind after some parts are left: see [leaveBehind].
 // What comes of them is the same whatever runs beside it.
 func crossValidate(ctx context.Context, all []Alternative, by Parting, race bool) ([]crossed, error) {
 	out, tables := make([]crossed, len(all)), map[any]*parts{}
@@ -98,16 +98,19 @@ func crossValidate(ctx context.Context, all []Alternative, by Parting, race bool
 		}
 	}
 	show(0)
-	first := 0
-	if race {
-		first = min(earlyParts, most)
-		if err := fitWithout(ctx, all, out, 0, first, by.Threads, show); err != nil {
+	made := 0
+	for _, parts := range looks {
+		if !race || parts >= most {
+			break
+		}
+		if err := fitWithout(ctx, all, out, made, parts, by.Threads, show); err != nil {
 			return nil, err
 		}
+		made = parts
 		evenly(out)
-		leaveBehind(out)
+		leaveBehind(out, parts)
 	}
-	return out, fitWithout(ctx, all, out, first, most, by.Threads, show)
+	return out, fitWithout(ctx, all, out, made, most, by.Threads, show)
 }
 
 // fitWithout fits alternatives without each of the parts from one to before another, and scores them by it. One that
@@ -181,14 +184,17 @@ func fitWithout(ctx context.Context, all []Alternative, out []crossed, from, to,
 	return nil
 }
 
-// After earlyParts a description of more parameters than the best that is farBehind standard errors below it is left.
-// To be taken it would have to end a standard error above all of fewer parameters: of two that are as good that happens
-// once in 100,000 times. Of fewer than earlyRows rows, or groups, in these parts nothing is left.
-const earlyParts, earlyRows, farBehind = 3, 30, 2.5
+// looks are after how many parts a race is looked at.
+var looks = []int{3, 5, 7}
 
-// leaveBehind leaves the largest numbers of experts of alternatives that are far behind the best of all after the first
+// At a look a description of more parameters than the best that is farBehind standard errors below it is left. To be
+// taken it would have to end a standard error above all of fewer parameters: of two that are as good that happens once
+// in 100,000 times. Of fewer than earlyRows rows, or groups, in the parts so far nothing is left.
+const earlyRows, farBehind = 30, 2.5
+
+// leaveBehind leaves the largest numbers of experts of alternatives that are far behind the best of all after so many
 // parts, with more parameters. Smaller ones are fitted beside those that are.
-func leaveBehind(all []crossed) {
+func leaveBehind(all []crossed, parts int) {
 	var top *score
 	for i := range all {
 		for j := range all[i].scores {
@@ -211,7 +217,7 @@ func leaveBehind(all []crossed) {
 			if s.parameters <= top.parameters || s.sound() && !(by > farBehind*se) {
 				break
 			}
-			s.left = &behind{by, se}
+			s.left = &behind{parts, by, se}
 			o.to--
 		}
 	}

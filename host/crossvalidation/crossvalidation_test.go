@@ -156,7 +156,7 @@ func TestLeaveBehind(t *testing.T) {
 		"few rows":                {[]score{scored(20, 5, 0, 0), scored(20, 9, -9, 1)}, 2},
 	} {
 		all := []crossed{{scores: c.scores, to: len(c.scores)}}
-		if leaveBehind(all); all[0].to != c.want {
+		if leaveBehind(all, 3); all[0].to != c.want {
 			t.Errorf("%s: %d experts stay, want %d", name, all[0].to, c.want)
 		}
 		for j, s := range all[0].scores {

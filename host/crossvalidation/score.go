@@ -111,15 +111,18 @@ func evenly(all []crossed) {
 	}
 }
 
-// behind is how far a score was below the best after the first parts, when it was left.
-type behind struct{ by, standardError float64 }
+// behind is how far a score was below the best, after how many parts, when it was left.
+type behind struct {
+	parts             int
+	by, standardError float64
+}
 
 // String says so.
 func (b *behind) String() string {
 	if !numeric.Finite(b.by) {
-		return fmt.Sprintf("after %d parts: their rows have a density of 0", earlyParts)
+		return fmt.Sprintf("after %d parts: their rows have a density of 0", b.parts)
 	}
-	return fmt.Sprintf("after %d parts, %.3g below the best, ± %.2g", earlyParts, b.by, b.standardError)
+	return fmt.Sprintf("after %d parts, %.3g below the best, ± %.2g", b.parts, b.by, b.standardError)
 }
 
 // add measures a fit on the rows that were left out.
