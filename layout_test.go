@@ -164,7 +164,7 @@ var imports = map[string][]string{
 	"host/search/arrange":    {"internal/kernel", "internal/numeric", "host/model", "host/mixture", "host/optim", "host/problem", gonum},
 	"host/search/climb":      {"host/loss/shrinkage", "host/optim"},
 	"host/search/partition":  {"host/model", "host/problem", gonum},
-	"host/search/separation": {"host/model", "host/mixture", "host/loss", "host/problem", gonum},
+	"host/search/separation": {"host/model", "host/mixture", "host/problem", gonum},
 	"host/search/splitmerge": {"host/model", "host/mixture", "host/loss", "host/optim", "host/problem", "host/search/arrange", "host/search/climb", gonum},
 
 	// What goes on from what it has found is handed to it, and what it begins with beside its own starts.

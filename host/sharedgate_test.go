@@ -7,12 +7,15 @@ import (
 	"flag"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
+	"gonum.org/v1/gonum/stat"
 
 	"github.com/gatedlearning/moe/host/checkpoint"
 	"github.com/gatedlearning/moe/host/dataset"
@@ -467,5 +470,192 @@ func TestSharedGateResumes(t *testing.T) {
 	cfg.Resume.Data = "0"
 	if _, err := FitSharedGate(ctx, act, targets, Full, cfg); !errors.As(err, &fault) {
 		t.Errorf("of other data: %v", err)
+	}
+}
+
+// halvesAndTwo are the values of two targets of three experts: expert 0 has the rows at which 0.6·x1 − 0.8·x2 > 1 + 1/5,
+// the others those where it is less than 1 − 1/5, in shares by a logit of 2·x2; the first six rows touch the strip between.
+func halvesAndTwo(n int, seed uint64) (x *mat.Dense, y [2][]float64, of []int) {
+	rng := rand.New(rand.NewPCG(seed, 12))
+	x, of = mat.NewDense(n, 2, nil), make([]int, n)
+	y = [2][]float64{make([]float64, n), make([]float64, n)}
+	for r := range n {
+		side, far, along := float64(1-2*(r%2)), 0.2+rng.ExpFloat64(), rng.NormFloat64()
+		if r < 6 {
+			far = 0.2
+		}
+		at := 1 + side*far
+		x.SetRow(r, []float64{0.6*at + 0.8*along, -0.8*at + 0.6*along})
+		if side < 0 {
+			if of[r] = 1; rng.Float64() > 1/(1+math.Exp(-2*x.At(r, 1))) {
+				of[r] = 2
+			}
+		}
+		y[0][r] = []float64{5, 0, -4}[of[r]] + []float64{1, -1, 2}[of[r]]*x.At(r, 0) + 0.2*rng.NormFloat64()
+		y[1][r] = []float64{1, 4, -3}[of[r]] + []float64{2, 1, -1}[of[r]]*x.At(r, 1) + 0.3*rng.NormFloat64()
+	}
+	return x, y, of
+}
+
+// closeTo says whether two separations are the same but for so much.
+func closeTo(a, b fitted.Separation, by float64) bool {
+	return slices.Equal(a.Above, b.Above) && slices.Equal(a.Below, b.Below) &&
+		floats.EqualApprox(a.Coefficients, b.Coefficients, by) && math.Abs(a.Intercept-b.Intercept) <= by && math.Abs(a.Margin-b.Margin) <= by
+}
+
+// TestSharedGateSeparatesAsOneTarget: where the gate separates one expert from two others, one target under a shared gate has the boundary, the
+// parameters and the standard errors of the fit of that target, and none of what has no finite optimum.
+func TestSharedGateSeparatesAsOneTarget(t *testing.T) {
+	x, y, _ := halvesAndTwo(500, 1)
+	targets := []Target{{Source: dataset.Matrix(x, y[0]).Named([]string{"a", "b"}, "u")}}
+	cfg := Config{K: 3, Intercepts: BothIntercepts, Seed: 1}
+	act := activation(identity.Family, nil)
+	for _, kind := range []ErrorKind{"", Robust} {
+		if kind != "" {
+			cfg.Errors = []ErrorKind{kind}
+		}
+		one, err := Fit(t.Context(), act, targets[0].Source, cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v, err := FitSharedGate(t.Context(), act, targets, Full, cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fit := v.SharedGate.Fit
+		if len(one.Fit.Separation) != 1 || len(fit.Separation) != 1 || !closeTo(fit.Separation[0], one.Fit.Separation[0], 1e-6) {
+			t.Fatalf("separation %+v, want %+v", fit.Separation, one.Fit.Separation)
+		}
+		got, want := v.Params(0), one.Params()
+		se, wantSE := v.Outputs[0].StandardErrors, one.StandardErrors
+		infinite := 0
+		for j := range want.Gates() {
+			if math.IsNaN(wantSE.Gating[j][0]) {
+				infinite++
+				continue
+			}
+			got.Gate(j)[0] -= want.Gate(j)[0]
+			if !floats.EqualApprox(got.Gate(j), []float64{0, want.Gate(j)[1]}, 1e-6) {
+				t.Errorf("row %d of the gate is off by %v", j, got.Gate(j))
+			}
+		}
+		if infinite != 1 {
+			t.Errorf("%d rows of the gate have no finite optimum, want 1", infinite)
+		}
+		pairs := map[string][2][]float64{
+			"regressors": {got.Regressors, want.Regressors}, "intercepts": {got.RegressorIntercepts, want.RegressorIntercepts}, "sigma": {got.Sigma, want.Sigma},
+			"proportions":     {v.SharedGate.Proportions, one.Proportions},
+			"errors of sigma": {se.Sigma, wantSE.Sigma}, "errors of intercepts": {se.RegressorIntercepts, wantSE.RegressorIntercepts},
+			"errors of gating intercepts": {se.GatingIntercepts, wantSE.GatingIntercepts},
+		}
+		for i := range 3 {
+			pairs[fmt.Sprint("errors of expert ", i)] = [2][]float64{se.Regressors[i], wantSE.Regressors[i]}
+		}
+		for j := range 2 {
+			pairs[fmt.Sprint("errors of gate ", j)] = [2][]float64{se.Gating[j], wantSE.Gating[j]}
+		}
+		if diff := math.Abs(fit.LogLikelihood - one.Fit.LogLikelihood); diff > 0.01 { // what either may be below the supremum
+			t.Errorf("log-likelihoods are %v apart", diff)
+		}
+		for name, pair := range pairs {
+			for i, v := range pair[0] {
+				if w := pair[1][i]; math.IsNaN(v) != math.IsNaN(w) || math.Abs(v-w) > 1e-6 {
+					t.Errorf("%s %v, want %v", name, pair[0], pair[1])
+				}
+			}
+		}
+		if !slices.EqualFunc(v.SharedGate.Covariance.Parameters, one.Covariance.Parameters, func(a, b string) bool {
+			return strings.TrimPrefix(a, "u:") == b
+		}) {
+			t.Errorf("covariance of %v, want %v", v.SharedGate.Covariance.Parameters, one.Covariance.Parameters)
+		}
+	}
+}
+
+// TestSharedGateBoundary: of two targets whose gate separates one expert from two others at a known strip, the boundary has every row on its side,
+// none nearer than the strip's rows are; what is left of the gate is finite. The separated expert's standard errors are those of least squares
+// on its rows: with each row's expert certain its coefficients' information is that alone. The file is read as it was written.
+func TestSharedGateBoundary(t *testing.T) {
+	const n = 500
+	x, y, of := halvesAndTwo(n, 2)
+	act := activation(identity.Family, nil)
+	targets := []Target{{Source: dataset.Matrix(x, y[0]).Named([]string{"a", "b"}, "u")}, {Source: dataset.Matrix(x, y[1]).Named([]string{"a", "b"}, "v")}}
+	for _, noise := range []NoiseCovariance{Diagonal, Full} {
+		v, err := FitSharedGate(t.Context(), act, targets, noise, Config{K: 3, Intercepts: BothIntercepts, Seed: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		fit := v.SharedGate.Fit
+		if !fit.Converged || len(fit.Separation) != 1 || len(fit.Endless) > 0 {
+			t.Fatalf("%s: %s, separation %+v, %v", noise, fit.Status, fit.Separation, fit.Endless)
+		}
+		s, alone := fit.Separation[0], -1 // expert 0 of the data
+		switch {
+		case len(s.Above) == 1:
+			alone = s.Above[0] - 1
+		case len(s.Below) == 1:
+			alone = s.Below[0] - 1
+		}
+		if alone < 0 || len(s.Above)+len(s.Below) != 3 {
+			t.Fatalf("%s: between %v and %v", noise, s.Above, s.Below)
+		}
+		var sd [2]float64
+		for j := range sd {
+			sd[j] = math.Sqrt(stat.PopVariance(mat.Col(nil, j, x), nil))
+		}
+		for r := range n {
+			sign := 1.0
+			if (of[r] == 0) != (len(s.Above) == 1) {
+				sign = -1
+			}
+			if far := sign * (floats.Dot(s.Coefficients, x.RawRowView(r)) + s.Intercept); far < s.Margin-1e-9 {
+				t.Errorf("%s: row %d is at %v, the margin is %v", noise, r, far, s.Margin)
+			}
+		}
+		if strip := 0.2 / math.Hypot(0.6*sd[0], 0.8*sd[1]); s.Margin < strip-1e-9 || s.Margin > 1.5*strip {
+			t.Errorf("%s: a margin of %v, the strip's rows are %v away from its middle", noise, s.Margin, strip)
+		}
+		design := mat.NewDense(n, 3, nil)
+		for r := range n {
+			if of[r] == 0 {
+				design.SetRow(r, []float64{x.At(r, 0), x.At(r, 1), 1})
+			}
+		}
+		var gram, inverse mat.Dense
+		gram.Mul(design.T(), design)
+		if err := inverse.Inverse(&gram); err != nil {
+			t.Fatal(err)
+		}
+		for c := range v.Outputs {
+			o := &v.Outputs[c]
+			var b mat.VecDense
+			b.MulVec(design.T(), mat.NewVecDense(n, y[c]))
+			b.MulVec(&inverse, &b)
+			got := append(slices.Clone(o.Regressors[alone]), o.RegressorIntercepts[alone])
+			errors := append(slices.Clone(o.StandardErrors.Regressors[alone]), o.StandardErrors.RegressorIntercepts[alone])
+			for j := range got {
+				if want := o.Sigma[0] * math.Sqrt(inverse.At(j, j)); math.Abs(got[j]-b.AtVec(j)) > 1e-6 || math.Abs(errors[j]-want) > 1e-6*want {
+					t.Errorf("%s, target %d: coefficient %d is %v ± %v, want %v ± %v", noise, c, j, got[j], errors[j], b.AtVec(j), want)
+				}
+			}
+			finite := 0
+			for j, row := range o.StandardErrors.Gating {
+				if !math.IsNaN(row[0]) && !math.IsNaN(row[1]) && !math.IsNaN(o.StandardErrors.GatingIntercepts[j]) {
+					finite++
+				}
+			}
+			// One of two rows is finite, and none where the separated expert is the last, to which both are relative.
+			if want := 1; alone == 2 && finite != 0 || alone < 2 && finite != want {
+				t.Errorf("%s, target %d: %d rows of the gate have standard errors", noise, c, finite)
+			}
+		}
+		path := filepath.Join(t.TempDir(), "m.json")
+		if err := v.Write(t.Context(), path); err != nil {
+			t.Fatal(err)
+		}
+		read, err := fitted.ReadVector(path)
+		if err != nil || len(read.SharedGate.Fit.Separation) != 1 || !closeTo(read.SharedGate.Fit.Separation[0], s, 0) {
+			t.Errorf("%s: read %+v, error %v", noise, read, err)
+		}
 	}
 }

@@ -42,7 +42,8 @@ type SharedGate struct {
 // NewSharedGate returns the model of parameters with one gate, without what a fit adds.
 func NewSharedGate(p *model.VectorParams, features, targets []string, leaves []stated.Activation) *Vector {
 	v := &Vector{
-		Format: FormatV2, Hierarchy: p.Gate().Hierarchy().String(), Leaves: leaves, D: p.D, K: p.K, Features: features,
+		Format: FormatV2, Hierarchy: p.OfGate().Hierarchy().String(), Leaves: leaves, D: p.D, K: p.K,
+		Features:   features,
 		SharedGate: &SharedGate{Noise: Diagonal},
 	}
 	if p.Noise[0].Lower != nil {

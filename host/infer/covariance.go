@@ -109,6 +109,18 @@ func Estimate(ctx context.Context, l *loss.Likelihood, p *model.Params, kind Kin
 // are given it is of what does not move along them: the parameters that do have no covariance.
 func EstimateGiven(ctx context.Context, l *loss.Likelihood, p *model.Params, kind Kind, kinks []float64,
 	held func(loss.Parameter) bool, ends *Endless) (*Covariance, error) {
+	c, err := estimate(ctx, l, p, kind, kinks, held, ends)
+	if err != nil {
+		return nil, err
+	}
+	c.d, c.own = p.D, mixture.DensityOf(p.Family).Own()
+	c.noiseFromLog(p)
+	return c, c.check()
+}
+
+// estimate is [EstimateGiven] of θ.
+func estimate[P any](ctx context.Context, l likelihood[P], p P, kind Kind, kinks []float64,
+	held func(loss.Parameter) bool, ends *Endless) (*Covariance, error) {
 	n := l.Dim()
 	if n == 0 {
 		return nil, &NoneError{Reason: "no parameter is free"}
@@ -138,8 +150,7 @@ func EstimateGiven(ctx context.Context, l *loss.Likelihood, p *model.Params, kin
 		return nil, err
 	}
 	v = outer(free, v)
-	c := &Covariance{Kind: kind, Parameters: parameters, Matrix: v, inverse: embedded(v, left, n), rows: l.N(), d: p.D,
-		own: mixture.DensityOf(p.Family).Own()}
+	c := &Covariance{Kind: kind, Parameters: parameters, Matrix: v, inverse: embedded(v, left, n), rows: l.N()}
 	if kind != Observed {
 		m := mat.NewSymDense(n, nil)
 		if err := scoreProducts(ctx, c, m, l, p, c.inverse); err != nil {
@@ -147,8 +158,7 @@ func EstimateGiven(ctx context.Context, l *loss.Likelihood, p *model.Params, kin
 		}
 		c.Matrix = sandwich.Of(v, submatrix(m, left))
 	}
-	c.noiseFromLog(p)
-	return c, c.check()
+	return c, nil
 }
 
 // freeMap is the map R from the parameters that are free to those at the places left, of which some are one: a column
@@ -231,6 +241,12 @@ type likelihood[P any] interface {
 	sandwich.Scores[P]
 	ScoreProducts(ctx context.Context, m *mat.SymDense, p P) error
 	Dense() bool
+	Rows() float64
+	Parameters() []loss.Parameter
+	Theta(p P) []float64
+	Ties() [][]int
+	AddPenalty(h *mat.SymDense, score, theta []float64)
+	AtZero(theta []float64) []bool
 	Information(ctx context.Context, h *mat.SymDense, score []float64, p P, kinks []float64) error
 }
 

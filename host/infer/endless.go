@@ -71,9 +71,24 @@ func (e *Endless) Names(features []string) []string {
 	return (&Covariance{Parameters: moved, d: len(features)}).Names(features)
 }
 
+// gated is a likelihood as its gate is looked at, of one target or of several.
+type gated[P any] interface {
+	Ridge() bool
+	Parameters() []loss.Parameter
+	GateInformation(ctx context.Context, h *mat.SymDense, p P) error
+}
+
+// withGate are parameters with a gate, which OfGate aliases.
+type withGate[P any] interface {
+	Clone() P
+	OfGate() *model.Params
+}
+
 // EndlessOf are those of l at p, nil where there are none, or l has a ridge on its gate.
-func EndlessOf(ctx context.Context, l *loss.Likelihood, p *model.Params) (*Endless, error) {
-	if l.Ridge() || max(floats.Norm(p.Gating, math.Inf(1)), floats.Norm(p.GatingIntercepts, math.Inf(1))) < large {
+func EndlessOf[P withGate[P]](ctx context.Context, l gated[P], p P) (*Endless, error) {
+	gate := p.OfGate()
+	if l.Ridge() || max(floats.Norm(gate.Gating, math.Inf(1)),
+		floats.Norm(gate.GatingIntercepts, math.Inf(1))) < large {
 		return nil, nil
 	}
 	parameters := l.Parameters()
@@ -103,15 +118,15 @@ func EndlessOf(ctx context.Context, l *loss.Likelihood, p *model.Params) (*Endle
 
 // certainDirections are those of the n coefficients of the gate at p of which no row is in doubt, each of length 1 when
 // coefficients are multiplied by scale; nil where there are none.
-func certainDirections(ctx context.Context, l *loss.Likelihood, p *model.Params,
+func certainDirections[P withGate[P]](ctx context.Context, l gated[P], p P,
 	n int) (directions *mat.Dense, scale []float64, err error) {
 	g, blind := mat.NewSymDense(n, nil), mat.NewSymDense(n, nil)
 	if err := l.GateInformation(ctx, g, p); err != nil {
 		return nil, nil, err
 	}
 	even := p.Clone()
-	clear(even.Gating)
-	clear(even.GatingIntercepts)
+	clear(even.OfGate().Gating)
+	clear(even.OfGate().GatingIntercepts)
 	if err := l.GateInformation(ctx, blind, even); err != nil {
 		return nil, nil, err
 	}

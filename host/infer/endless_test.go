@@ -65,7 +65,6 @@ func TestEndless(t *testing.T) {
 		return l, l.Params(theta)
 	}
 	endless := loss.Parameter{Part: model.Gate, Feature: 2}
-	none := func(loss.Parameter) bool { return false }
 
 	l, p := at(false)
 	ends, err := EndlessOf(t.Context(), l, p)

@@ -7,33 +7,21 @@ import (
 
 	"gonum.org/v1/gonum/mat"
 
-	"github.com/gatedlearning/moe/host/infer/sandwich"
 	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/internal/numeric"
 )
 
-// EstimateVector is [Estimate] of a mixture with vector outputs at its maximum p. The
+// EstimateVector is [EstimateGiven] of a mixture with vector outputs at its maximum p. The
 // parameters are θ's; those of a noise are its levels σ_c = √Σ_cc and, where it is full, its
 // correlations Σ_cb/(σ_c·σ_b) in the places of u_cb, by the delta method.
-func EstimateVector(ctx context.Context, l *loss.Vector, p *model.VectorParams, kind Kind,
-	kinks []float64) (*Covariance, error) {
-	h, score, err := informationAt(ctx, l, p, kinks)
+func EstimateVector(ctx context.Context, l *loss.Vector, p *model.VectorParams, kind Kind, kinks []float64,
+	held func(loss.Parameter) bool, ends *Endless) (*Covariance, error) {
+	c, err := estimate(ctx, l, p, kind, kinks, held, ends)
 	if err != nil {
 		return nil, err
 	}
-	v, err := inverseAt(h, score, l.Rows(), kinks)
-	if err != nil {
-		return nil, err
-	}
-	c := &Covariance{Kind: kind, Parameters: l.Parameters(), Matrix: v, rows: l.N(), d: p.D}
-	if kind != Observed {
-		m := mat.NewSymDense(len(score), nil)
-		if err := scoreProducts(ctx, c, m, l, p, v); err != nil {
-			return nil, err
-		}
-		c.Matrix = sandwich.Of(v, m)
-	}
+	c.d = p.D
 	c.noiseFromFactors(p)
 	return c, c.check()
 }

@@ -21,7 +21,7 @@ func vectorRows(rng *rand.Rand, p *model.VectorParams, n int) *model.Data {
 	}
 	b.Role[model.Clusters] = make([]float64, n)
 	prior, z := make([]float64, p.K*n), make([]float64, p.K*p.M*n)
-	p.Gate().GateLogits(prior, &b)
+	p.OfGate().GateLogits(prior, &b)
 	p.Predictors(z, &b)
 	shared := make([]float64, p.M) // of the rows of a cluster
 	for t := range n {
@@ -64,6 +64,9 @@ func twoExperts(m int) *model.VectorParams {
 	return p
 }
 
+// none are no parameters that are held.
+func none(loss.Parameter) bool { return false }
+
 // TestEstimateVectorOfOneTarget: of one target the covariances are those of [Estimate], of every kind, and so are
 // critical values, bandwidths and numbers of clusters.
 func TestEstimateVectorOfOneTarget(t *testing.T) {
@@ -74,7 +77,7 @@ func TestEstimateVectorOfOneTarget(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := EstimateVector(t.Context(), l, q, kind, nil)
+		got, err := EstimateVector(t.Context(), l, q, kind, nil, none, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -92,7 +95,7 @@ func TestEstimateVectorOfOneTarget(t *testing.T) {
 // TestEstimateVectorOfTwoTargets: clusters of every row twice say what the rows once do, robustly, times n/(n−1).
 func TestEstimateVectorOfTwoTargets(t *testing.T) {
 	rows, l, q := vectorMaximum(t, twoExperts(2))
-	want, err := EstimateVector(t.Context(), l, q, Robust, nil)
+	want, err := EstimateVector(t.Context(), l, q, Robust, nil, none, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +105,7 @@ func TestEstimateVectorOfTwoTargets(t *testing.T) {
 		rows.Blocks[0].Role[model.Clusters][r] = float64(r)
 	}
 	twice := &model.Data{N: 2 * rows.N, D: rows.D, Blocks: slices.Repeat(rows.Blocks, 2)}
-	got, err := EstimateVector(t.Context(), loss.NewVector(twice, identity{}, q, loss.All, 1), q, Clustered, nil)
+	got, err := EstimateVector(t.Context(), loss.NewVector(twice, identity{}, q, loss.All, 1), q, Clustered, nil, none, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

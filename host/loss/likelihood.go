@@ -242,28 +242,6 @@ func (l *Likelihood) Structure(ctx context.Context, p *model.Params) (*Structure
 	return s.structure.read(s.gradient), nil
 }
 
-// Shared returns Σ p_i·p_j of the gate's probabilities over the data at p, k×k, k its classes, of which
-// the entries above the diagonal are used. Under a tree they are, for leaves that part at a
-// node, those among the rows that are the node's by their posterior.
-func (l *Likelihood) Shared(ctx context.Context, p *model.Params) ([]float64, error) {
-	s, err := l.under(ctx, p, ofShared)
-	if err != nil {
-		return nil, err
-	}
-	return slices.Clone(s.shared.prior), nil
-}
-
-// GateInformation writes to h what information the rows would have of the gate's rows of θ at p, one after the other,
-// if the expert of every row were known: under one gate Σ_rows (diag q − qqᵀ) ⊗ xxᵀ, q its probabilities.
-func (l *Likelihood) GateInformation(ctx context.Context, h *mat.SymDense, p *model.Params) error {
-	s, err := l.under(ctx, p, ofGates)
-	if err != nil {
-		return err
-	}
-	s.gates.hessian(h)
-	return nil
-}
-
 // EMStep writes the next EM iterate after θ to dst and returns L(θ). The
 // M-step is weighted least squares for the regressors (one Gauss–Newton step
 // where g is not linear), the weighted residual variance for σ, which shrinks by

@@ -125,6 +125,28 @@ func (l *surface[P]) LogLikelihood(ctx context.Context, p P) (float64, error) {
 	return s.loglik, nil
 }
 
+// Shared returns Σ p_i·p_j of the gate's probabilities over the data at p, k×k, k its classes, of which
+// the entries above the diagonal are used. Under a tree they are, for leaves that part at a
+// node, those among the rows that are the node's by their posterior.
+func (l *surface[P]) Shared(ctx context.Context, p P) ([]float64, error) {
+	s, err := l.under(ctx, p, ofShared)
+	if err != nil {
+		return nil, err
+	}
+	return slices.Clone(s.shared.prior), nil
+}
+
+// GateInformation writes to h what information the rows would have of the gate's rows of θ at p, one after the other,
+// if the expert of every row were known: under one gate Σ_rows (diag q − qqᵀ) ⊗ xxᵀ, q its probabilities.
+func (l *surface[P]) GateInformation(ctx context.Context, h *mat.SymDense, p P) error {
+	s, err := l.under(ctx, p, ofGates)
+	if err != nil {
+		return err
+	}
+	s.gates.hessian(h)
+	return nil
+}
+
 // Value returns L(θ), with the ridge on the gate if there is one, as do Grad, Hessian
 // and EMStep.
 func (l *surface[P]) Value(ctx context.Context, theta []float64) (float64, error) {

@@ -1,6 +1,7 @@
 package loss
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -26,8 +27,8 @@ type Vector struct {
 }
 
 // NewVector returns the likelihood of rows, whose targets stand in M columns
-// ([model.Beside]), under mixtures of the shape of base. Of free only the columns count: all
-// parameters vary. Workers and errors are as of [NewLikelihood].
+// ([model.Beside]), under mixtures of the shape of base. Of free the columns count, and whether the gate
+// varies: all else does. Workers and errors are as of [NewLikelihood].
 func NewVector(rows model.Rows, act model.Activation, base *model.VectorParams, free Free, workers int) *Vector {
 	if _, d := rows.Dims(); d != base.D {
 		panic(fmt.Sprintf("loss: %d features, parameters for %d", d, base.D))
@@ -50,7 +51,7 @@ func newVector(s *vectorPasses, base *model.VectorParams, weight float64, unread
 
 // newVectorLayout is the layout of several targets. Of every noise θ has log s_1, …, log s_M, then the u_cb.
 func newVectorLayout(p *model.VectorParams, free Free) *layout {
-	free = Free{Regressors: true, Gating: true, Sigma: true, ExpertColumns: free.ExpertColumns,
+	free = Free{Regressors: true, Gating: free.Gating, Sigma: true, ExpertColumns: free.ExpertColumns,
 		GateColumns: free.GateColumns}
 	full, joined := p.Noise[0].Lower != nil, [][2]int{}
 	for a := range p.M {
@@ -132,5 +133,32 @@ func (l *Vector) AtBound(p *model.VectorParams) bool { return l.bound.At(l.Theta
 func (l *Vector) Loosened(times float64) *Vector {
 	o := *l.layout
 	o.boundBy(l.largest, times*l.loosened)
-	return newVector(newVectorPasses(&o, l.rows, l.act, l.passes.workers), l.base, l.n, l.unread)
+	return l.over(&o, l.rows, l.base, l.n, l.unread)
+}
+
+// WithGate is [Likelihood.WithGate].
+func (l *Vector) WithGate(p *model.VectorParams) *Vector {
+	p, free := l.Params(l.Theta(p)), l.free // with the gate within its bound
+	free.Gating = false
+	o := newVectorLayout(p, free)
+	o.ends = l.ends
+	o.boundBy(l.largest, l.loosened)
+	return l.over(o, l.rows, p, l.n, l.unread)
+}
+
+// Part is [Likelihood.Part].
+func (l *Vector) Part(n int) *Vector {
+	rows := model.Part(l.rows, n)
+	if rows == l.rows {
+		return l
+	}
+	t, err := model.TotalsOfEach(rows, l.m)
+	o := *l.layout
+	o.boundBy(t[0].Largest, 1)
+	return l.over(&o, rows, l.base, t[0].Weight, cmp.Or(l.unread, err))
+}
+
+// over returns the likelihood of rows of that weight in another layout, without a ridge.
+func (l *Vector) over(o *layout, rows model.Rows, base *model.VectorParams, weight float64, unread error) *Vector {
+	return newVector(newVectorPasses(o, rows, l.act, l.passes.workers), base, weight, unread)
 }

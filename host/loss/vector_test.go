@@ -117,7 +117,7 @@ func drawVector(rng *rand.Rand, act fn, p *model.VectorParams, n int, weights bo
 
 // priors writes P(z|x) of one row, written out over the gates of the tree.
 func priors(dst []float64, p *model.VectorParams, row *model.Block) {
-	gate := p.Gate()
+	gate := p.OfGate()
 	for i := range dst {
 		dst[i] = 1
 	}

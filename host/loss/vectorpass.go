@@ -73,12 +73,12 @@ func (s *vectorPasses) holdExperts(to *sums, want quantity) {
 // sum returns the sums over all rows of what is wanted at p, valid until the next.
 func (s *vectorPasses) sum(ctx context.Context, p *model.VectorParams, want quantity) (*sums, error) {
 	s.take(p)
-	return s.passes.sum(ctx, p.Gate(), want)
+	return s.passes.sum(ctx, p.OfGate(), want)
 }
 
 func (s *vectorPasses) ready(_ context.Context, p *model.VectorParams) (*model.Params, error) {
 	s.take(p)
-	return p.Gate(), nil
+	return p.OfGate(), nil
 }
 
 func (s *vectorPasses) writeScore(dst []float64, factor float64, of *sums, p *model.VectorParams) {

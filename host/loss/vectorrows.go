@@ -20,7 +20,7 @@ type VectorRows struct {
 func NewVectorRows(act model.Activation, p *model.VectorParams, free Free) *VectorRows {
 	s := &vectorPasses{passes: &passes{layout: newVectorLayout(p, free), act: act, work: make([]*work, 1)}}
 	s.take(p)
-	return &VectorRows{s, p.Gate(), s.workOf(0)}
+	return &VectorRows{s, p.OfGate(), s.workOf(0)}
 }
 
 // Observe takes a block, whose targets stand in M columns.

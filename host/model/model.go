@@ -211,6 +211,9 @@ func (p *Params) Each(fn func(part ParamPart, values []float64)) {
 	}
 }
 
+// OfGate returns parameters with the gate of p: p.
+func (p *Params) OfGate() *Params { return p }
+
 // Clone returns a deep copy of p.
 func (p *Params) Clone() *Params {
 	c := *p

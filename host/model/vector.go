@@ -80,8 +80,8 @@ func (p *VectorParams) NoiseOf(i int) VectorNoise {
 	return p.Noise[i]
 }
 
-// Gate returns the gate as that of a mixture without regressors; it aliases p.
-func (p *VectorParams) Gate() *Params {
+// OfGate returns the gate as that of a mixture without regressors; it aliases p.
+func (p *VectorParams) OfGate() *Params {
 	return &Params{K: p.K, D: p.D, Gating: p.Gating, GatingIntercepts: p.GatingIntercepts, Tree: p.Tree,
 		Sigma: []float64{1}}
 }
@@ -94,7 +94,7 @@ func (p *VectorParams) Predictors(dst []float64, b *Block) {
 // Coordinate returns the mixture of coordinate c alone: that of the marginal density of y_c
 // given x.
 func (p *VectorParams) Coordinate(c int) *Params {
-	out := p.Gate().Clone()
+	out := p.OfGate().Clone()
 	out.Regressors = make([]float64, p.K*p.D)
 	if p.RegressorIntercepts != nil {
 		out.RegressorIntercepts = make([]float64, p.K)

@@ -85,7 +85,7 @@ func TestCoordinates(t *testing.T) {
 			t.Errorf("expert %d did not become expert %d", i, j)
 		}
 	}
-	if a, b := moved.Gate().Gate(0), p.Coordinate(0).Relabel(perm).Gate(0); !slices.Equal(a, b) {
+	if a, b := moved.OfGate().Gate(0), p.Coordinate(0).Relabel(perm).Gate(0); !slices.Equal(a, b) {
 		t.Errorf("the gate has %v, want %v", a, b)
 	}
 }

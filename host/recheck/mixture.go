@@ -61,7 +61,7 @@ func Under(p *model.Params, law Law) Mixture {
 // OfVector returns the mixture of parameters with several targets.
 func OfVector(p *model.VectorParams) Mixture {
 	return Mixture{
-		k: p.K, d: p.D, m: p.M, tree: p.Gate().Hierarchy(), gating: p.Gating, gateIntercepts: p.GatingIntercepts,
+		k: p.K, d: p.D, m: p.M, tree: p.OfGate().Hierarchy(), gating: p.Gating, gateIntercepts: p.GatingIntercepts,
 		regressors: p.Regressors, intercepts: p.RegressorIntercepts,
 		output: func(int) (float64, float64) { return 0, 1 }, noise: p.Noise,
 	}

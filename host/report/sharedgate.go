@@ -27,6 +27,9 @@ func sharedGate(w io.Writer, v *fitted.Vector, all bool) error {
 		fmt.Fprintf(out, "Warning: %s.\n", warning)
 	}
 	writeShared(out, v, MaxFeatures, all)
+	for _, line := range separation(Together(v)) {
+		fmt.Fprintln(out, shown.Line(line))
+	}
 	writeTable(out, Starts(Together(v)))
 	if c := s.Fit.Certificate; c != nil && len(c.Tests) > 0 {
 		writeTable(out, Tests(c))

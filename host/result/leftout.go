@@ -60,7 +60,7 @@ func leaveOneOut(ctx context.Context, p *problem.Problem, m *fitted.Model, s Set
 	if view.StandardErrors == nil || s.Beside || m.Penalised == nil && len(m.Fit.Separation)+len(m.Fit.Endless) > 0 {
 		return nil, nil
 	}
-	at := &optimum{p: p, params: p.Shape.Adopt(p.Units.Into(view.Params()))}
+	at := &optimum{infinity: infinity{p: p}, params: p.Shape.Adopt(p.Units.Into(view.Params()))}
 	at.l = loss.NewLikelihood(p.Given, p.G, at.params, p.Shape.Estimated(), p.Threads)
 	loglik := m.Fit.LogLikelihood
 	if s := m.Penalised; s != nil {

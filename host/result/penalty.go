@@ -206,7 +206,8 @@ func withoutSets(m *fitted.Model, p *problem.Problem, q *model.Params) [][]strin
 
 // penalisedErrors adds the standard errors and the covariance of the penalised model, or a note why there are none.
 func penalisedErrors(ctx context.Context, m *fitted.Model, p *problem.Problem, params *model.Params, s Settings) error {
-	at := &optimum{p: p, params: params, l: loss.NewLikelihood(p.Given, p.G, params, p.Shape.Estimated(), p.Threads)}
+	at := &optimum{infinity: infinity{p: p}, params: params,
+		l: loss.NewLikelihood(p.Given, p.G, params, p.Shape.Estimated(), p.Threads)}
 	penaliseBy(at.l, m)
 	kind := s.kind(p)
 	covariance, err := at.covariance(ctx, kind)

@@ -17,7 +17,9 @@ import (
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/host/result/warn"
 	"github.com/gatedlearning/moe/host/search"
+	"github.com/gatedlearning/moe/host/search/separation"
 )
 
 // vector is a fit of several targets under one gate that is written down.
@@ -67,10 +69,47 @@ func SharedGate(ctx context.Context, task *search.VectorTask, given model.Rows, 
 	if v.SharedGate.Fit.Starts, err = starts(ctx, p, nil, found.All); err != nil {
 		return nil, err
 	}
-	if err := s.uncertainty(ctx, v, l, ordered, best); err != nil {
+	of := &infinity{p: p, groups: best.Groups.Relabel(best.Vector.Coordinate(0), order)}
+	if v.SharedGate.Fit.Separation, err = s.separations(ctx, of.groups, ordered); err != nil {
 		return nil, err
 	}
+	if of.groups == nil && v.SharedGate.Fit.Converged {
+		if of.ends, err = infer.EndlessOf(ctx, l, ordered); err != nil {
+			return nil, err
+		}
+		v.SharedGate.Fit.Endless = of.shownEnds().Names(p.Schema.Features)
+	}
+	if err := s.uncertainty(ctx, v, l, ordered, best, of); err != nil {
+		return nil, err
+	}
+	m := v.Model(0)
+	m.Fit = *v.SharedGate.Fit
+	if err := warn.OfGate(ctx, m, l, ordered); err != nil {
+		return nil, err
+	}
+	*v.SharedGate.Fit = m.Fit
 	return v, compare(v, truths)
+}
+
+// separations states the boundaries between groups of the experts of params, in the user's columns.
+func (s *vector) separations(ctx context.Context, groups *separation.Groups,
+	params *model.VectorParams) ([]fitted.Separation, error) {
+	if groups == nil {
+		return nil, nil
+	}
+	p := s.task.Problems[0]
+	seen := loss.NewVectorRows(p.G, params, p.Shape.Free())
+	boundaries, err := separation.BoundariesOf(ctx, s.task.Rows, p.Shape.GateFeatures(),
+		func(ctx context.Context, fn func(*model.Block, func(i int) []float64)) error {
+			return model.InOrder(ctx, s.task.Rows, func(b *model.Block) error {
+				if err := seen.Observe(ctx, b); err != nil {
+					return err
+				}
+				fn(b, seen.Posterior)
+				return nil
+			})
+		}, params.OfGate(), groups)
+	return shown(p, boundaries), err
 }
 
 // summary says how the parameters were found.
@@ -104,11 +143,6 @@ func (s *vector) summary(found *search.VectorFound, parameters int) *fitted.Fit 
 	if best.Degenerate {
 		f.Converged, f.Status = false, Shrunk
 	}
-	if best.Ridge > 0 {
-		f.Warn(fitted.WarnGate, "the gate separates the rows of some experts from those of others, and its "+
-			"coefficients have no finite optimum: they are those under a ridge of %.3g, which costs less than 0.01 "+
-			"of the log-likelihood", best.Ridge)
-	}
 	agrees := func(c *search.Candidate) bool { return c.Agrees }
 	if search.Count(found.All, agrees) < 2 && len(found.All) > 1 && p.Shape.K > 1 {
 		f.Warn(fitted.WarnStarts, "no other start reached the best optimum: a better one may exist")
@@ -119,20 +153,16 @@ func (s *vector) summary(found *search.VectorFound, parameters int) *fitted.Fit 
 // uncertainty adds standard errors at the parameters, in the units of the fit and with the
 // model's order of experts, or a note why there are none.
 func (s *vector) uncertainty(ctx context.Context, v *fitted.Vector, l *loss.Vector, params *model.VectorParams,
-	best *search.Candidate) error {
+	best *search.Candidate, of *infinity) error {
 	p, fit := s.task.Problems[0], v.SharedGate.Fit
-	switch {
-	case best.Degenerate:
+	if best.Degenerate {
 		fit.Notes = append(fit.Notes, "no standard errors: an expert collapsed onto a few rows")
-		return nil
-	case best.Ridge > 0:
-		fit.Notes = append(fit.Notes, "no standard errors: the gate separates")
 		return nil
 	}
 	covariance := func(kind infer.Kind) (*infer.Covariance, error) {
-		c, err := infer.EstimateVector(ctx, l, params, kind, p.Kinks())
-		if u := p.Units; err == nil && u != nil {
-			c.Convert(u.Mean, u.SD)
+		c, err := infer.EstimateVector(ctx, l, params, kind, p.Kinks(), of.leads, of.ends)
+		if err == nil {
+			of.left(c)
 		}
 		return c, err
 	}
@@ -144,37 +174,21 @@ func (s *vector) uncertainty(ctx context.Context, v *fitted.Vector, l *loss.Vect
 	if err != nil {
 		return err
 	}
-	s.noteErrors(v, c, params)
+	s.noteErrors(v, c, l, params, of)
 	warnClusters(fit, p, len(c.Parameters))
 	if slices.Contains(s.Errors, infer.Dependent) {
 		dependent, err := covariance(infer.Dependent)
 		if err != nil { // the information has been inverted
 			return err
 		}
-		s.noteDependence(v, dependent, params)
-	}
-	for _, row := range v.Outputs[0].StandardErrors.Gating {
-		for j, se := range row {
-			if p.Units != nil {
-				se *= p.Units.SD[j]
-			}
-			if se > mostGateError {
-				fit.Warn(fitted.WarnGate, "the gate nearly separates the rows of some experts from those of others: "+
-					"the data say little of its coefficients")
-				return nil
-			}
-		}
+		s.noteDependence(v, dependent, l, params, of)
 	}
 	return nil
 }
 
-// mostGateError is the standard error of a gate's coefficient, of a feature of unit
-// variance, from which on odds of e to that power are as likely as their inverse.
-const mostGateError = 100
-
 // standardErrors are those of a covariance as files state them, for every target, and those of the correlations.
-func (s *vector) standardErrors(c *infer.Covariance, params *model.VectorParams) (targets []*fitted.StandardErrors,
-	correlations [][][]float64) {
+func (s *vector) standardErrors(c *infer.Covariance, l *loss.Vector, params *model.VectorParams,
+	of *infinity) (targets []*fitted.StandardErrors, correlations [][][]float64) {
 	var se []*model.Params
 	for j := range params.M {
 		se = append(se, params.Coordinate(j).Like())
@@ -183,6 +197,13 @@ func (s *vector) standardErrors(c *infer.Covariance, params *model.VectorParams)
 		correlations = append(correlations, rowsOf(mat.NewSymDense(params.M, nil)))
 	}
 	infer.VectorErrors(c, se, correlations)
+	for _, q := range l.Parameters() {
+		if of.has(q) {
+			for _, one := range se {
+				*q.In(one) = math.NaN()
+			}
+		}
+	}
 	for j := range se {
 		out := fitted.NewStandardErrors(string(c.Kind), se[j], true)
 		out.Clusters = clusters(c, s.task.Problems[0])
@@ -195,8 +216,9 @@ func (s *vector) standardErrors(c *infer.Covariance, params *model.VectorParams)
 }
 
 // noteDependence writes the standard errors for rows that follow each other to the model.
-func (s *vector) noteDependence(v *fitted.Vector, c *infer.Covariance, params *model.VectorParams) {
-	se, correlations := s.standardErrors(c, params)
+func (s *vector) noteDependence(v *fitted.Vector, c *infer.Covariance, l *loss.Vector, params *model.VectorParams,
+	of *infinity) {
+	se, correlations := s.standardErrors(c, l, params, of)
 	for j := range v.Outputs {
 		v.Outputs[j].HAC = dependence(c, se[j])
 	}
@@ -204,11 +226,12 @@ func (s *vector) noteDependence(v *fitted.Vector, c *infer.Covariance, params *m
 }
 
 // noteErrors writes the standard errors of a covariance to the model.
-func (s *vector) noteErrors(v *fitted.Vector, c *infer.Covariance, params *model.VectorParams) {
+func (s *vector) noteErrors(v *fitted.Vector, c *infer.Covariance, l *loss.Vector, params *model.VectorParams,
+	of *infinity) {
 	p, sg := s.task.Problems[0], v.SharedGate
 	expert, _ := p.Shape.Free().Columns(params.Coordinate(0))
 	var se []*fitted.StandardErrors
-	se, sg.CorrelationErrors = s.standardErrors(c, params)
+	se, sg.CorrelationErrors = s.standardErrors(c, l, params, of)
 	for j, out := range se {
 		for i, sigma := range v.Outputs[j].Sigma {
 			rows, coefficients := p.Weights.Total, float64(len(expert))

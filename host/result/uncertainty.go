@@ -101,19 +101,54 @@ func clusters(c *infer.Covariance, p *problem.Problem) *fitted.Clusters {
 	return &fitted.Clusters{Column: p.Schema.Roles[model.Clusters], Count: c.Clusters, CriticalValue: c.Critical()}
 }
 
+// infinity is what of a gate has no finite optimum.
+type infinity struct {
+	p      *problem.Problem
+	groups *separation.Groups // of branches between which gates separate rows; nil where none does
+	ends   *infer.Endless     // of the gate where none does, see [infer.EndlessOf]; nil where there are none
+}
+
+// shownEnds are the ends in the user's units.
+func (g *infinity) shownEnds() *infer.Endless {
+	if u := g.p.Units; u != nil {
+		return g.ends.Converted(u.Mean, u.SD)
+	}
+	return g.ends
+}
+
+// leads says whether a coefficient is of the row of its group that goes to infinity.
+func (g *infinity) leads(q loss.Parameter) bool {
+	return q.Part == model.Gate && g.groups.Leads(q.Index)
+}
+
+// beyond says whether a coefficient has no finite optimum as its gate separates.
+func (g *infinity) beyond(q loss.Parameter) bool {
+	return q.Part == model.Gate && g.groups.Infinite(q.Index)
+}
+
+// has says whether a coefficient, in the user's units, has no finite optimum.
+func (g *infinity) has(q loss.Parameter) bool { return g.beyond(q) || g.shownEnds().Moves(q) }
+
+// left takes the covariance of what does not lead to the user's units, of the parameters that have a finite optimum.
+func (g *infinity) left(c *infer.Covariance) {
+	c.Without(g.beyond)
+	if u := g.p.Units; u != nil {
+		c.Convert(u.Mean, u.SD)
+	}
+	c.Without(g.shownEnds().Moves)
+}
+
 // optimum is where a fit has ended, with its experts in the model's order.
 type optimum struct {
-	p      *problem.Problem
+	infinity
 	l      *loss.Likelihood
 	params *model.Params
-	groups *separation.Groups // of branches between which gates separate rows; nil where none does
-	ends   *infer.Endless     // of the gate where none does, see [optimum.withEnds]; nil where there are none
 }
 
 // optimumOf is where a candidate has ended, its parameters in another order.
 func optimumOf(p *problem.Problem, c *search.Candidate, params *model.Params, order []int) *optimum {
 	return &optimum{
-		p: p, params: params, groups: c.Groups.Relabel(c.Params, order),
+		infinity: infinity{p: p, groups: c.Groups.Relabel(c.Params, order)}, params: params,
 		l: loss.NewLikelihood(p.Given, p.G, params, p.Shape.Estimated(), p.Threads),
 	}
 }
@@ -129,37 +164,24 @@ func (o *optimum) withEnds(ctx context.Context) (*optimum, error) {
 	return &out, err
 }
 
-// shownEnds are the ends in the user's units.
-func (o *optimum) shownEnds() *infer.Endless {
-	if u := o.p.Units; u != nil {
-		return o.ends.Converted(u.Mean, u.SD)
-	}
-	return o.ends
-}
-
 // covariance is that of the parameters that have a finite optimum, in the user's units.
 func (o *optimum) covariance(ctx context.Context, kind infer.Kind) (*infer.Covariance, error) {
 	c, err := infer.EstimateGiven(ctx, o.l, o.params, kind, o.p.Kinks(), func(q loss.Parameter) bool {
-		return q.Part == model.Gate && o.groups.Leads(q.Index) || o.l.AtEnd(o.params, q)
+		return o.leads(q) || o.l.AtEnd(o.params, q)
 	}, o.ends)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		o.left(c)
 	}
-	c.Without(func(q loss.Parameter) bool { return infinite(o.groups, q) })
-	if u := o.p.Units; u != nil {
-		c.Convert(u.Mean, u.SD)
-	}
-	c.Without(o.shownEnds().Moves)
-	return c, nil
+	return c, err
 }
 
 // errors are the standard errors of a covariance, NaN for coefficients of the gate without a finite
 // optimum, and for slopes that a lasso has brought to 0.
 func (o *optimum) errors(c *infer.Covariance) *model.Params {
-	se, ends := c.Errors(o.params), o.shownEnds()
+	se := c.Errors(o.params)
 	zero := o.l.AtZero(o.l.Theta(o.params))
 	for i, q := range o.l.Parameters() {
-		if infinite(o.groups, q) || ends.Moves(q) || zero[i] {
+		if o.has(q) || zero[i] {
 			*q.In(se) = math.NaN()
 		}
 	}
@@ -177,23 +199,20 @@ func (o *optimum) standardErrors(c *infer.Covariance) *fitted.StandardErrors {
 	return out
 }
 
-// infinite says whether a coefficient has no finite optimum.
-func infinite(groups *separation.Groups, q loss.Parameter) bool {
-	return q.Part == model.Gate && groups.Infinite(q.Index)
-}
-
 // separations states the boundaries of the best, whose experts the model has in the given
 // order, in the user's columns.
 func separations(ctx context.Context, p *problem.Problem, best *search.Candidate,
-	order []int) (out []fitted.Separation, err error) {
+	order []int) ([]fitted.Separation, error) {
 	if best.Groups == nil {
 		return nil, nil
 	}
 	boundaries, err := separation.Boundaries(ctx, p, best.Params.Relabel(order),
 		best.Groups.Relabel(best.Params, order))
-	if err != nil {
-		return nil, err
-	}
+	return shown(p, boundaries), err
+}
+
+// shown are boundaries in the user's columns.
+func shown(p *problem.Problem, boundaries []separation.Boundary) (out []fitted.Separation) {
 	for _, b := range boundaries {
 		plane := model.NewParams(2, p.Shape.D)
 		copy(plane.Gating, b.Normal)
@@ -204,7 +223,7 @@ func separations(ctx context.Context, p *problem.Problem, best *search.Candidate
 			Coefficients: plane.Gating, Intercept: plane.GatingIntercepts[0], Margin: b.Margin,
 		})
 	}
-	return out, nil
+	return out
 }
 
 // numbered counts experts from 1.

@@ -174,7 +174,7 @@ func (c *Candidate) climb(ctx context.Context, l surface, rows int) error {
 		run.Trace = slices.Concat(c.Run.Trace, run.Trace)
 	}
 	c.Rows = rows
-	return l.take(ctx, c, run)
+	return c.take(ctx, l, run)
 }
 
 // unproven says why the best of the starts is at no maximum, "" where it is.

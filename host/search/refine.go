@@ -316,7 +316,7 @@ func (t *Task) perturb(ctx context.Context, c *Candidate, when Occasion) error {
 		if run.Value < c.Run.Value {
 			run.After(c.Run)
 			x = run.X
-			if err := l.take(ctx, c, run); err != nil {
+			if err := c.take(ctx, l, run); err != nil {
 				return err
 			}
 		}
@@ -351,7 +351,7 @@ func (t *Task) finishSmooth(ctx context.Context, c *Candidate) error {
 	}
 	run.Iterations += c.Run.Iterations
 	run.Trace = slices.Concat(c.Run.Trace, run.Trace[1:])
-	return l.take(ctx, c, run)
+	return c.take(ctx, l, run)
 }
 
 // errorStep draws a step from N(0, (LLᵀ)⁻¹), nil if L is singular: of about one

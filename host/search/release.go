@@ -34,21 +34,21 @@ func (t *Task) Release(ctx context.Context, c *Candidate, free loss.Free) error 
 
 // hold takes a candidate to its maximum on all rows with the ridge, where that holds its gate, and without it where it
 // does not.
-func (t *Task) hold(ctx context.Context, c *Candidate, l *loss.Likelihood) (held bool, err error) {
+func (t *Task) hold(ctx context.Context, c *Candidate, l surface) (held bool, err error) {
 	n := t.Problem.N()
 	tau := max(c.Ridge, ScreenRidge)
 	l.PenaliseGate(tau)
-	if !holds(l, l.Theta(c.Params)) {
+	if !holds(l, l.where(c)) {
 		return false, c.settle(ctx, l, n)
 	}
 	if c.Rows != n || c.Ridge == 0 {
-		err = c.climbWith(ctx, ofOne{l}, tau, n)
+		err = c.climbWith(ctx, l, tau, n)
 	}
 	return true, err
 }
 
 // letFall takes the ridge off a candidate that it holds.
-func (t *Task) letFall(ctx context.Context, c *Candidate, l *loss.Likelihood, free loss.Free) error {
+func (t *Task) letFall(ctx context.Context, c *Candidate, l surface, free loss.Free) error {
 	n := t.Problem.N()
 	from := *c
 	var ways []*Candidate
@@ -60,7 +60,7 @@ func (t *Task) letFall(ctx context.Context, c *Candidate, l *loss.Likelihood, fr
 		ways = append(ways, &trial)
 	}
 	*c = *slices.MinFunc(ways, Compare)
-	if !climb.Hardenable(t.Problem.Size()) {
+	if !climb.Hardenable(t.size()) {
 		return nil
 	}
 	trial := from
@@ -87,10 +87,7 @@ const sameMaximum = 1e-11
 
 // release is [Task.Release] of one of them, which all have the same free parameters.
 func (r *releases) release(ctx context.Context, c *Candidate, free loss.Free) error {
-	if r.several != nil {
-		return r.several.release(ctx, c)
-	}
-	l := loss.NewLikelihood(r.Problem.Rows, r.Problem.G, c.Params, free, r.Problem.Threads)
+	l := r.on(r.rows(), c, free, r.Problem.Threads)
 	if held, err := r.hold(ctx, c, l); !held || err != nil {
 		return err
 	}
@@ -109,7 +106,7 @@ func (r *releases) release(ctx context.Context, c *Candidate, free loss.Free) er
 // followed ends c where another candidate has ended that was at the same maximum.
 func (c *Candidate) followed(other *Candidate) {
 	run := *other.Run
-	c.Run, c.Params, c.Rows = &run, other.Params.Clone(), other.Rows
+	c.Run, c.Params, c.Vector, c.Rows = &run, other.Params, other.Vector, other.Rows
 	c.Groups, c.Ridge, c.Degenerate = other.Groups, other.Ridge, other.Degenerate
 }
 
@@ -129,7 +126,7 @@ func (t *Task) ClimbFrom(ctx context.Context, free loss.Free, kind string, q *mo
 
 // carry takes a candidate to a maximum on all rows, of what is free.
 func (t *Task) carry(ctx context.Context, c *Candidate, free loss.Free) error {
-	if climb.Hardenable(t.Problem.Size()) {
+	if climb.Hardenable(t.size()) {
 		return t.Anneal(ctx, c, free)
 	}
 	return t.Release(ctx, c, free)
@@ -160,21 +157,22 @@ func (t *Task) Creep(ctx context.Context, c *Candidate, l *loss.Likelihood, best
 // to its supremum where the gate separates: there by EM alone, a way of its own.
 func (t *Task) Anneal(ctx context.Context, c *Candidate, free loss.Free) error {
 	n := t.Problem.N()
-	l := loss.NewLikelihood(t.Problem.Rows, t.Problem.G, c.Params, free, t.Problem.Threads)
-	if !Hardens(l, c.Params) {
+	l := t.on(t.rows(), c, free, t.Problem.Threads)
+	if l.PenaliseGate(ScreenRidge); !holds(l, l.where(c)) {
 		return c.settle(ctx, l, n)
 	}
 	l.PenaliseGate(0)
 	l.ReuseCurvature()
-	most := climb.StepsFor(hardWork, t.Problem.Size())
+	most := climb.StepsFor(hardWork, t.size())
 	run, err := climb.GoOn(c.Run, func([]float64) (*optim.Result, error) {
-		return climb.Harden(ctx, l, l.Theta(c.Params), most)
+		return climb.Harden(ctx, l, l.where(c), most)
 	})
 	if err != nil {
 		return err
 	}
-	c.Run, c.Params = run, l.Params(run.X)
-	if c.Groups, err = separation.Separated(ctx, l, c.Params); err != nil {
+	c.Run = run
+	l.put(c, run.X)
+	if c.Groups, err = l.separated(ctx, c); err != nil {
 		return err
 	}
 	if c.Groups == nil {
@@ -192,7 +190,7 @@ func Reheating() Step {
 
 // separatedSmall says whether the gate of a candidate separates, on a table whose rows are looked at one by one.
 func separatedSmall(t *Task, c *Candidate) bool {
-	return c.Groups != nil && t.Problem.Size() <= mostExchanged
+	return c.Groups != nil && t.size() <= mostExchanged
 }
 
 // thaws are the ridges with which a gate that separates is made soft again, one after
@@ -205,11 +203,11 @@ func (t *Task) thaw(ctx context.Context, c *Candidate) error {
 	if !separatedSmall(t, c) {
 		return nil
 	}
-	l := loss.NewLikelihood(t.Problem.Rows, t.Problem.G, c.Params, t.Problem.Shape.Free(), t.Problem.Threads)
+	l := t.onAll(c)
 	try := attempts{most: len(thaws)}
 	for i := 0; try.more(); i++ {
 		trial := *c
-		if err := trial.climbWith(ctx, ofOne{l}, thaws[i%len(thaws)], n); err != nil {
+		if err := trial.climbWith(ctx, l, thaws[i%len(thaws)], n); err != nil {
 			return err
 		}
 		if err := trial.fall(ctx, l, falls[i%len(falls)], n); err != nil {
@@ -268,7 +266,7 @@ func (t *Task) Exchange(ctx context.Context, c *Candidate, rng *rand.Rand) error
 		}
 		trial := *c
 		trial.Params = moved
-		if err := trial.finish(ctx, l); err != nil {
+		if err := trial.finish(ctx, ofOne{l}); err != nil {
 			return err
 		}
 		if trial.Degenerate || !climb.Superior(trial.Run.Value, c.Run.Value, float64(p.N())) {
@@ -282,9 +280,9 @@ func (t *Task) Exchange(ctx context.Context, c *Candidate, rng *rand.Rand) error
 // fall takes the ridge off a candidate, by a factor after each climb, until it costs
 // less than anybody could see. What is left then is a maximum, or a gate that
 // separates, whose likelihood has its supremum at infinity: see [separation.Separated].
-func (c *Candidate) fall(ctx context.Context, l *loss.Likelihood, by float64, rows int) (err error) {
+func (c *Candidate) fall(ctx context.Context, l surface, by float64, rows int) (err error) {
 	for c.held(l) > climb.Slack {
-		if err := c.climbWith(ctx, ofOne{l}, c.Ridge/by, rows); err != nil {
+		if err := c.climbWith(ctx, l, c.Ridge/by, rows); err != nil {
 			return err
 		}
 	}
@@ -299,39 +297,40 @@ func (c *Candidate) fall(ctx context.Context, l *loss.Likelihood, by float64, ro
 
 // finish ends the run of a candidate whose gate separates: what is left to converge
 // are the experts and their noise, with the gate as it is.
-func (c *Candidate) finish(ctx context.Context, l *loss.Likelihood) error {
+func (c *Candidate) finish(ctx context.Context, l surface) (err error) {
 	l.PenaliseGate(0)
 	c.Ridge = 0
-	fixed := l.WithGate(c.Params)
-	run, err := climb.Climb(ctx, fixed, fixed.Theta(c.Params), nil)
+	fixed := l.fixed(c)
+	run, err := climb.Climb(ctx, fixed, fixed.where(c), nil)
 	if err != nil {
 		return err
 	}
-	c.Params = fixed.Params(run.X)
-	run.X = l.Theta(c.Params)
+	fixed.put(c, run.X)
+	run.X = l.where(c)
 	run.After(c.Run)
 	if !c.Groups.All() && c.Run.Status != optim.Converged { // what is left of the gates
 		run.Status = c.Run.Status
 	}
 	c.Run = run
-	return c.MarkDegenerate(ctx, l)
+	c.Degenerate, err = l.shrunk(ctx, c)
+	return err
 }
 
 // Stand puts a candidate where a run on all rows, of which l is the likelihood, has ended, and finishes it where its
 // gate separates there.
 func (c *Candidate) Stand(ctx context.Context, l *loss.Likelihood, run *optim.Result) error {
 	c.Run, c.Params, c.Rows = run, l.Params(run.X), l.N()
-	if err := c.separate(ctx, l); err != nil {
+	if err := c.separate(ctx, ofOne{l}); err != nil {
 		return err
 	}
 	if c.Groups != nil {
-		return c.finish(ctx, l)
+		return c.finish(ctx, ofOne{l})
 	}
 	return c.MarkDegenerate(ctx, l)
 }
 
 // held is what the ridge costs the candidate.
-func (c *Candidate) held(l *loss.Likelihood) float64 {
+func (c *Candidate) held(l surface) float64 {
 	l.PenaliseGate(c.Ridge)
 	return l.Penalty(nil, c.Run.X)
 }
@@ -345,8 +344,8 @@ func (c *Candidate) climbWith(ctx context.Context, l surface, tau float64, rows 
 
 // settle takes a candidate to a maximum of the likelihood alone, or as near to its
 // supremum as matters.
-func (c *Candidate) settle(ctx context.Context, l *loss.Likelihood, rows int) (err error) {
-	if err := c.climbWith(ctx, ofOne{l}, 0, rows); err != nil {
+func (c *Candidate) settle(ctx context.Context, l surface, rows int) (err error) {
+	if err := c.climbWith(ctx, l, 0, rows); err != nil {
 		return err
 	}
 	if err = c.separate(ctx, l); c.Groups == nil || err != nil {
@@ -357,16 +356,17 @@ func (c *Candidate) settle(ctx context.Context, l *loss.Likelihood, rows int) (e
 
 // separate sees between which branches the gates of a candidate separate rows; where it has not converged it may have
 // stopped on the way to gates that are all hard.
-func (c *Candidate) separate(ctx context.Context, l *loss.Likelihood) (err error) {
-	if c.Groups, err = separation.Separated(ctx, l, c.Params); err != nil {
+func (c *Candidate) separate(ctx context.Context, l surface) error {
+	var err error
+	if c.Groups, err = l.separated(ctx, c); err != nil {
 		return err
 	}
 	if c.Run.Status == optim.Converged || c.Groups != nil && c.Groups.All() {
 		return nil
 	}
-	g, p, err := separation.AllApart(ctx, l, c.Params)
+	g, err := l.allApart(ctx, c)
 	if g != nil {
-		c.Groups, c.Params = g, p
+		c.Groups = g
 	}
 	return err
 }
@@ -375,8 +375,8 @@ func (c *Candidate) separate(ctx context.Context, l *loss.Likelihood) (err error
 // has from here on, would hold it back.
 func Hardens(l *loss.Likelihood, p *model.Params) bool {
 	l.PenaliseGate(ScreenRidge)
-	return holds(l, l.Theta(p))
+	return holds(ofOne{l}, l.Theta(p))
 }
 
 // holds says whether the ridge of l holds the gate back at θ: whether it costs much.
-func holds(l *loss.Likelihood, theta []float64) bool { return l.Penalty(nil, theta) > heldBack }
+func holds(l surface, theta []float64) bool { return l.Penalty(nil, theta) > heldBack }

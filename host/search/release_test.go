@@ -98,7 +98,7 @@ func TestFinish(t *testing.T) {
 		{separation.UnderOne([]int{1, 1}), optim.Converged, optim.Converged},
 	} {
 		got := &Candidate{Params: q, Groups: c.groups, Ridge: 0.1, Run: &optim.Result{Status: c.was, Iterations: 5, Trace: []float64{9, 8}}}
-		if err := got.finish(t.Context(), l); err != nil {
+		if err := got.finish(t.Context(), ofOne{l}); err != nil {
 			t.Fatal(err)
 		}
 		if got.Run.Status != c.want || got.Run.Iterations <= 5 || !slices.Equal(got.Run.Trace[:2], []float64{9, 8}) || len(got.Run.Trace) < 3 || got.Ridge != 0 {
@@ -120,7 +120,7 @@ func TestHolds(t *testing.T) {
 	unit := 1 / l.Penalty(nil, theta) // the ridge that costs one
 	for by, want := range map[float64]bool{0.1: false, 0.99: false, 1.01: true, 2: true, 100: true} {
 		l.PenaliseGate(by * unit)
-		if got := holds(l, theta); got != want {
+		if got := holds(ofOne{l}, theta); got != want {
 			t.Errorf("a cost of %v: held %v", by, got)
 		}
 	}
@@ -158,7 +158,7 @@ func TestReleaseTakesTheBest(t *testing.T) {
 		var ways []*Candidate
 		for _, by := range falls {
 			trial := *c
-			if err := trial.fall(t.Context(), l, by, n); err != nil {
+			if err := trial.fall(t.Context(), ofOne{l}, by, n); err != nil {
 				t.Fatal(err)
 			}
 			ways = append(ways, &trial)
@@ -217,7 +217,7 @@ func wrongGate(t testing.TB, p *problem.Problem) *Candidate {
 	q := lopsided(p, 1)
 	q.Gating[0], q.Gating[1] = 2e5, 1e6
 	c := &Candidate{Run: &optim.Result{}, Params: q, Rows: p.N()}
-	if err := c.settle(t.Context(), likelihood(p, p.Rows), p.N()); err != nil {
+	if err := c.settle(t.Context(), ofOne{likelihood(p, p.Rows)}, p.N()); err != nil {
 		t.Fatal(err)
 	}
 	if got, top := -c.Run.Value*float64(p.N()), supremum(t, p); c.Groups == nil || !(got < top-10) {
@@ -354,7 +354,7 @@ func TestSeparateNearBoundary(t *testing.T) {
 		q.Sigma[0] = 0.1
 		l := loss.NewLikelihood(&model.Data{N: b.N, D: 1, Blocks: []model.Block{b}}, activation(t, identity.Family), q, loss.All, 1)
 		at := &Candidate{Run: &optim.Result{Status: c.status}, Params: q, Rows: b.N}
-		if err := at.separate(t.Context(), l); err != nil {
+		if err := at.separate(t.Context(), ofOne{l}); err != nil {
 			t.Fatal(err)
 		}
 		if hard := at.Groups != nil && at.Groups.All(); hard != c.hard || at.Params.Gating[0] != c.gate*c.steeper {

@@ -308,6 +308,14 @@ func (t *Task) rows() model.Rows {
 	return t.Problem.Rows
 }
 
+// size is rows times parameters.
+func (t *Task) size() int {
+	if t.several != nil {
+		return t.Problem.N() * t.several.Parameters()
+	}
+	return t.Problem.Size()
+}
+
 // asGood is the value from which on a run on the part agrees with the best.
 func (t *Task) asGood(best float64) float64 {
 	n, _ := t.Part.Dims()
@@ -341,7 +349,7 @@ func (t *Task) begin(ctx context.Context, c *Candidate, rng *rand.Rand, best flo
 	}
 	c.Rows, _ = t.Part.Dims()
 	c.Ridge = ScreenRidge
-	return l.take(ctx, c, run)
+	return c.take(ctx, l, run)
 }
 
 // BestOf returns the least of best and of where the wave stands.
@@ -371,7 +379,7 @@ func (t *Task) complete(ctx context.Context, c *Candidate, best float64) error {
 	if err != nil {
 		return err
 	}
-	return l.take(ctx, c, run)
+	return c.take(ctx, l, run)
 }
 
 // splitMerge tries moves from where a candidate ended, until it reaches the best
@@ -395,7 +403,7 @@ func (t *Task) splitMerge(ctx context.Context, c *Candidate, rng *rand.Rand, bes
 			continue
 		}
 		better.Trace = slices.Concat(c.Run.Trace, better.Trace)
-		if err := l.take(ctx, c, better); err != nil {
+		if err := c.take(ctx, l, better); err != nil {
 			return err
 		}
 		if math.Abs(c.Run.Value-best) <= splitmerge.ClearGain {

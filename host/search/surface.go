@@ -7,6 +7,7 @@ import (
 	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/search/climb"
+	"github.com/gatedlearning/moe/host/search/separation"
 	"github.com/gatedlearning/moe/host/search/splitmerge"
 )
 
@@ -14,13 +15,28 @@ import (
 type surface interface {
 	climb.Likelihood
 	PenaliseGate(tau float64)
-	// where is the θ of a candidate's parameters.
+	Penalty(grad, theta []float64) float64
+	// where is the θ of a candidate's parameters, and put gives it those at θ.
 	where(c *Candidate) []float64
-	// take puts a candidate where a run has ended, and marks it where an expert has shrunk there.
-	take(ctx context.Context, c *Candidate, run *optim.Result) error
-	exact() optim.Curved // with its exact Hessian
+	put(c *Candidate, theta []float64)
+	// shrunk says whether an expert of a candidate has shrunk onto a few rows.
+	shrunk(ctx context.Context, c *Candidate) (bool, error)
+	// separated are the groups between which the gates of a candidate separate rows, see [separation.Separated].
+	separated(ctx context.Context, c *Candidate) (*separation.Groups, error)
+	// allApart are those of gates that are all hard, see [separation.AllApart], where the candidate then stands.
+	allApart(ctx context.Context, c *Candidate) (*separation.Groups, error)
+	fixed(c *Candidate) surface // with the gate as a candidate has it
+	exact() optim.Curved        // with its exact Hessian
 	// improve is [improve] by what suits the task.
 	improve(ctx context.Context, t *Task, r *optim.Result, rng *rand.Rand) (*optim.Result, error)
+}
+
+// take puts a candidate where a run has ended, and marks it where an expert has shrunk there.
+func (c *Candidate) take(ctx context.Context, l surface, run *optim.Result) (err error) {
+	c.Run = run
+	l.put(c, run.X)
+	c.Degenerate, err = l.shrunk(ctx, c)
+	return err
 }
 
 // ofOne is the surface of one target.
@@ -28,10 +44,22 @@ type ofOne struct{ *loss.Likelihood }
 
 func (l ofOne) where(c *Candidate) []float64 { return l.Theta(c.Params) }
 
-func (l ofOne) take(ctx context.Context, c *Candidate, run *optim.Result) error {
-	c.Run, c.Params = run, l.Params(run.X)
-	return c.MarkDegenerate(ctx, l.Likelihood)
+func (l ofOne) put(c *Candidate, theta []float64) { c.Params = l.Params(theta) }
+
+func (l ofOne) shrunk(ctx context.Context, c *Candidate) (bool, error) {
+	return l.Degenerate(ctx, c.Params)
 }
+
+func (l ofOne) separated(ctx context.Context, c *Candidate) (*separation.Groups, error) {
+	return separation.Separated(ctx, l.Likelihood, c.Params)
+}
+
+func (l ofOne) allApart(ctx context.Context, c *Candidate) (g *separation.Groups, err error) {
+	g, c.Params, err = separation.AllApart(ctx, l.Likelihood, c.Params)
+	return g, err
+}
+
+func (l ofOne) fixed(c *Candidate) surface { return ofOne{l.WithGate(c.Params)} }
 
 func (l ofOne) exact() optim.Curved { return l.Exact(nil) }
 
@@ -44,11 +72,22 @@ type ofSeveral struct{ *loss.Vector }
 
 func (l ofSeveral) where(c *Candidate) []float64 { return l.Theta(c.Vector) }
 
-func (l ofSeveral) take(ctx context.Context, c *Candidate, run *optim.Result) (err error) {
-	c.Run, c.Vector = run, l.Params(run.X)
-	c.Degenerate, err = l.Degenerate(ctx, c.Vector)
-	return err
+func (l ofSeveral) put(c *Candidate, theta []float64) { c.Vector = l.Params(theta) }
+
+func (l ofSeveral) shrunk(ctx context.Context, c *Candidate) (bool, error) {
+	return l.Degenerate(ctx, c.Vector)
 }
+
+func (l ofSeveral) separated(ctx context.Context, c *Candidate) (*separation.Groups, error) {
+	return separation.Separated(ctx, l.Vector, c.Vector)
+}
+
+func (l ofSeveral) allApart(ctx context.Context, c *Candidate) (g *separation.Groups, err error) {
+	g, c.Vector, err = separation.AllApart(ctx, l.Vector, c.Vector)
+	return g, err
+}
+
+func (l ofSeveral) fixed(c *Candidate) surface { return ofSeveral{l.WithGate(c.Vector)} }
 
 func (l ofSeveral) exact() optim.Curved { return l.Exact(nil) }
 

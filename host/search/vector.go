@@ -5,8 +5,6 @@ import (
 	"math/rand/v2"
 	"slices"
 
-	"gonum.org/v1/gonum/floats"
-
 	"github.com/gatedlearning/moe/host/infer"
 	"github.com/gatedlearning/moe/host/infer/specification"
 	"github.com/gatedlearning/moe/host/loss"
@@ -14,7 +12,6 @@ import (
 	"github.com/gatedlearning/moe/host/moment"
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
-	"github.com/gatedlearning/moe/host/search/climb"
 	"github.com/gatedlearning/moe/host/search/partition"
 )
 
@@ -133,7 +130,7 @@ func (t *VectorTask) keep(ctx context.Context, f *VectorFound) error {
 	n := t.one().N()
 	c := &Candidate{Kind: KindOwn, Vector: t.join(coordinates), Run: new(optim.Result), Rows: n}
 	l := t.likelihood(t.Rows, c.Vector, t.one().Threads)
-	if err := c.climbWith(ctx, ofSeveral{l}, 0, n); err != nil {
+	if err := c.settle(ctx, ofSeveral{l}, n); err != nil {
 		return err
 	}
 	if c.Run.Status != optim.Converged || !c.Beats(f.Best, n) {
@@ -150,7 +147,8 @@ func (t *VectorTask) keep(ctx context.Context, f *VectorFound) error {
 // task is the search as that for one target, the first, with all in the rows.
 func (t *VectorTask) task(part model.Rows, first, cycle []Start) *Task {
 	return &Task{Problem: t.one(), Part: part, First: first, Cycle: cycle, Starts: t.Starts,
-		Steps: Steps{Last: []Step{Perturbation(), Polish()}}, Follow: t.Follow, several: t}
+		Steps:  Steps{Refined: []Step{Reheating()}, Last: []Step{Perturbation(), Polish()}},
+		Follow: t.Follow, several: t}
 }
 
 // certify judges the optimum best, one of all, as [Certify] does.
@@ -263,58 +261,4 @@ func columnsOf(data *model.Data, m int) []*model.Data {
 		out[c] = one
 	}
 	return out
-}
-
-// release takes a candidate to a maximum of all rows without the ridge: at once where that
-// costs little, else after climbs between which it falls until it costs less than anybody
-// could see. A gate that separates has no maximum at a finite place; such a candidate keeps
-// the last ridge.
-func (t *VectorTask) release(ctx context.Context, c *Candidate) error {
-	n := t.one().N()
-	l := t.likelihood(t.Rows, c.Vector, t.one().Threads)
-	for tau := ScreenRidge; ; tau /= 10 {
-		if err := c.climbWith(ctx, ofSeveral{l}, tau, n); err != nil {
-			return err
-		}
-		cost := l.Penalty(nil, c.Run.X)
-		if cost > climb.Slack && (tau < ScreenRidge || cost > heldBack) {
-			continue
-		}
-		free := *c
-		if err := free.climbWith(ctx, ofSeveral{l}, 0, n); err != nil {
-			return err
-		}
-		hard, err := t.separates(ctx, l, &free)
-		if err != nil {
-			return err
-		}
-		if !hard {
-			*c = free
-		}
-		if !hard || cost <= climb.Slack {
-			return nil
-		}
-	}
-}
-
-// separates says whether the gate of a candidate separates the rows of its experts: whether
-// it is steep, and twice as steep costs no more than slack of the log-likelihood. One that
-// separates some experts and not others is not seen.
-func (t *VectorTask) separates(ctx context.Context, l *loss.Vector, c *Candidate) (bool, error) {
-	const steep = 10 // √Σ‖w_i − w̄‖², in units of the fit
-	l.PenaliseGate(2)
-	squares := l.Penalty(nil, c.Run.X)
-	l.PenaliseGate(0)
-	if squares < steep*steep {
-		return false, nil
-	}
-	twice := c.Vector.Clone()
-	floats.Scale(2, twice.Gating)
-	floats.Scale(2, twice.GatingIntercepts)
-	at, err := l.LogLikelihood(ctx, c.Vector)
-	if err != nil {
-		return false, err
-	}
-	then, err := l.LogLikelihood(ctx, twice)
-	return then > at-climb.Slack, err
 }

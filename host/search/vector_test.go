@@ -5,6 +5,7 @@ import (
 	"flag"
 	"math"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -14,12 +15,14 @@ import (
 
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/infer"
+	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/moment"
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/host/sample"
 	"github.com/gatedlearning/moe/host/search/climb"
+	"github.com/gatedlearning/moe/host/search/separation"
 	"github.com/gatedlearning/moe/plugins/identity"
 	"github.com/gatedlearning/moe/plugins/relu"
 	"github.com/gatedlearning/moe/plugins/tanh"
@@ -200,9 +203,8 @@ func TestVectorOfOneTarget(t *testing.T) {
 	}
 }
 
-// TestVectorSeparation: where the sign of x tells the expert for certain the gate keeps a ridge
-// that costs less than 0.01 of the log-likelihood, and where rows of both experts overlap it
-// has none, however steep it is.
+// TestVectorSeparation: where the sign of x tells the expert for certain the gate separates the two, and no ridge is left; where rows of
+// both experts overlap it separates nothing, however steep it is.
 func TestVectorSeparation(t *testing.T) {
 	act := activation(t, identity.Family)
 	for overlap, want := range map[float64]bool{0: true, 0.1: false} {
@@ -229,11 +231,8 @@ func TestVectorSeparation(t *testing.T) {
 			t.Fatal(found, err)
 		}
 		best := found.Best
-		if (best.Ridge > 0) != want {
-			t.Errorf("overlap %v: a ridge of %v", overlap, best.Ridge)
-		}
-		if best.Ridge > 0 && 600*(best.Run.Value-*best.Whole) > 0.01 {
-			t.Errorf("overlap %v: the ridge costs %v", overlap, 600*(best.Run.Value-*best.Whole))
+		if (best.Groups != nil) != want || best.Ridge > 0 {
+			t.Errorf("overlap %v: groups %+v, a ridge of %v", overlap, best.Groups, best.Ridge)
 		}
 	}
 }
@@ -294,49 +293,86 @@ func (t *VectorTask) at(slope float64) *model.VectorParams {
 	return t.join(coordinates)
 }
 
-// TestVectorRelease: a gate that separates ends with a ridge that costs less than slack, as near to the supremum, which two times the
-// slope shows, as that; one that is steep where rows overlap ends at the maximum without one. Candidates go on their path.
+// TestVectorRelease: a gate that separates ends without a ridge and as near to its supremum, which twice its slope shows, as slack, with
+// the experts at a maximum; one that is steep where rows overlap ends at the maximum of all parameters. Candidates go on their path.
 func TestVectorRelease(t *testing.T) {
 	const n = 300
 	for slope, hard := range map[float64]bool{1: false, 15: false, 1e9: true} {
 		task := twoTargets(t, n, slope, true)
 		c := &Candidate{Vector: task.at(min(slope, 3)), Run: &optim.Result{Iterations: 3, Trace: []float64{9}}, Rows: n}
-		if err := task.release(t.Context(), c); err != nil {
+		free := task.one().Shape.Free()
+		if err := task.task(task.Rows, nil, nil).Release(t.Context(), c, free); err != nil {
 			t.Fatal(err)
 		}
-		l := task.likelihood(task.Rows, c.Vector, 1)
-		l.PenaliseGate(c.Ridge)
-		cost := l.Penalty(nil, c.Run.X)
-		l.PenaliseGate(0)
-		if (c.Ridge > 0) != hard || cost > climb.Slack || c.Run.Iterations < 4 || c.Run.Trace[0] != 9 || c.Run.Status != optim.Converged {
-			t.Errorf("slope %v: a ridge of %v costs %v, %v after %d", slope, c.Ridge, cost, c.Run.Status, c.Run.Iterations)
+		var want *separation.Groups
+		if hard {
+			want = separation.UnderOne([]int{0, 1})
 		}
-		if got, err := task.separates(t.Context(), l, c); err != nil || got != hard {
-			t.Errorf("slope %v: separates %v, error %v", slope, got, err)
+		if !reflect.DeepEqual(c.Groups, want) || c.Ridge != 0 || c.Run.Iterations < 4 || c.Run.Trace[0] != 9 || c.Run.Status != optim.Converged {
+			t.Errorf("slope %v: groups %+v, a ridge of %v, %v after %d", slope, c.Groups, c.Ridge, c.Run.Status, c.Run.Iterations)
+		}
+		twice := c.Vector.Clone()
+		floats.Scale(2, twice.Gating)
+		floats.Scale(2, twice.GatingIntercepts)
+		l := task.Likelihood(task.Rows, c.Vector)
+		here, err := l.LogLikelihood(t.Context(), c.Vector)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if there, err := l.LogLikelihood(t.Context(), twice); err != nil || hard && math.Abs(there-here) > climb.Slack || !hard && there > here-0.1 {
+			t.Errorf("slope %v: log-likelihood %v, with a gate twice as steep %v, error %v", slope, here, there, err)
+		}
+		if free.Gating = !hard; hard {
+			l = loss.NewVector(task.Rows, task.one().G, c.Vector, free, 1)
 		}
 		grad := make([]float64, l.Dim())
-		l.PenaliseGate(c.Ridge)
-		if v, err := l.Grad(t.Context(), grad, c.Run.X); err != nil || math.Abs(v-c.Run.Value) > 1e-12 || floats.Norm(grad, 2) > 1e-5 {
+		if v, err := l.Grad(t.Context(), grad, l.Theta(c.Vector)); err != nil || math.Abs(v-c.Run.Value) > 1e-12 || floats.Norm(grad, 2) > 1e-5 {
 			t.Errorf("slope %v: value %v of gradient %v, said %v, error %v", slope, v, floats.Norm(grad, 2), c.Run.Value, err)
 		}
 	}
 }
 
-// TestVectorSeparatesNot: a gate that is not steep separates nothing, though there be few rows; nor one that is, where steeper
-// costs more than slack.
-func TestVectorSeparatesNot(t *testing.T) {
+// TestVectorSeparates: a gate separates the experts of two targets where no more than slack of a row is between them, as those of the rows' probabilities
+// say, and the log-likelihood is within slack of what it is with every row on its side.
+func TestVectorSeparates(t *testing.T) {
 	task := twoTargets(t, 300, 1e9, true)
-	for slope, want := range map[float64]bool{5: false, 40: true, 400: true} {
+	data, err := model.InMemory(t.Context(), task.one().Rows, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[bool]int{}
+	for _, slope := range []float64{5, 40, 400, 4000, 40000} {
 		c := &Candidate{Vector: task.at(slope)}
-		l := task.likelihood(task.Rows, c.Vector, 1)
-		c.Run = &optim.Result{X: l.Theta(c.Vector)}
-		norm := slope * task.one().Units.SD[1] / math.Sqrt2 // √Σ‖w_i − w̄‖² of w and 0
-		if (norm >= 10) != want {
-			t.Fatalf("a norm of %v", norm)
+		gate, shared := c.Vector.OfGate(), 0.0
+		for _, b := range data.Blocks {
+			for r := range b.N {
+				p := 1 / (1 + math.Exp(-gate.Gate(0)[0]*b.Col(0)[r]-gate.Gate(0)[1]*b.Col(1)[r]-gate.GatingIntercepts[0]))
+				shared += p * (1 - p)
+			}
 		}
-		if got, err := task.separates(t.Context(), l, c); err != nil || got != want {
-			t.Errorf("slope %v: %v, error %v", slope, got, err)
+		l := task.Likelihood(task.Rows, c.Vector)
+		hard := c.Vector.Clone()
+		floats.Scale(1e6, hard.Gating)
+		floats.Scale(1e6, hard.GatingIntercepts)
+		here, err := l.LogLikelihood(t.Context(), c.Vector)
+		if err != nil {
+			t.Fatal(err)
 		}
+		limit, err := l.LogLikelihood(t.Context(), hard)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var want *separation.Groups
+		if shared <= climb.Slack && math.Abs(limit-here) <= climb.Slack {
+			want = separation.UnderOne([]int{0, 1})
+		}
+		seen[want != nil]++
+		if got, err := (ofSeveral{l}).separated(t.Context(), c); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("slope %v: %+v, want %+v of %v rows between them, error %v", slope, got, want, shared, err)
+		}
+	}
+	if seen[true] == 0 || seen[false] == 0 {
+		t.Errorf("%v", seen)
 	}
 }
 

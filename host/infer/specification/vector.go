@@ -29,7 +29,7 @@ func VectorTests(ctx context.Context, rows model.Rows, act model.Activation, p *
 		return Tested{}, &TooManyError{terms}
 	}
 	draws := drawsFor(m.at[atEnd])
-	squares, err := squaresOf(ctx, model.Part(rows, draws), p.Gate(), p.K*p.M, p.Predictors)
+	squares, err := squaresOf(ctx, model.Part(rows, draws), p.OfGate(), p.K*p.M, p.Predictors)
 	if err != nil {
 		return Tested{}, err
 	}
@@ -38,7 +38,7 @@ func VectorTests(ctx context.Context, rows model.Rows, act model.Activation, p *
 	if err != nil {
 		return Tested{}, err
 	}
-	drawn, err := sample(ctx, rows, p.Gate(), 0, draws, sums, seed, workers)
+	drawn, err := sample(ctx, rows, p.OfGate(), 0, draws, sums, seed, workers)
 	if err != nil {
 		return Tested{}, err
 	}
@@ -94,7 +94,7 @@ func (m *vectorTerms) fill(ctx context.Context, w *vectorTermRows, b *model.Bloc
 	if err := w.Scores(ctx, w.out[:m.at[atResiduals]], b); err != nil {
 		return err
 	}
-	n, gate := b.N, m.p.Gate()
+	n, gate := b.N, m.p.OfGate()
 	gate.GateLogits(w.logits, b)
 	w.given(&m.layout, b, func(at int) []float64 { return w.Predictor(at/m.p.M, at%m.p.M) }, w.logits)
 	for _, added := range [][][]float64{w.out[m.at[atCorrelation]:m.at[atNonlinearity]],

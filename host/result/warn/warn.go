@@ -37,7 +37,7 @@ func Add(ctx context.Context, m *fitted.Model, p *problem.Problem, l *loss.Likel
 			return err
 		}
 	}
-	if err := ofGate(ctx, m, l, q); err != nil {
+	if err := OfGate(ctx, m, l, q); err != nil {
 		return err
 	}
 	if err := ofRange(ctx, m, p); err != nil {
@@ -239,9 +239,14 @@ const (
 	leastOfBlind = 0.05
 )
 
-// ofGate warns of one gate, of parameters q, that has a finite optimum and hardly a row in doubt between two groups
-// of experts: its coefficients are large, and rest on these rows.
-func ofGate(ctx context.Context, m *fitted.Model, l *loss.Likelihood, q *model.Params) error {
+// sharing says what of the rows two experts share, Σ p_i·p_j, under parameters P.
+type sharing[P any] interface {
+	Shared(ctx context.Context, p P) ([]float64, error)
+}
+
+// OfGate warns of one gate, of parameters q, that has a finite optimum and hardly a row in doubt between two groups
+// of experts: its coefficients are large, and rest on these rows. It says too what of it is infinite.
+func OfGate[P any](ctx context.Context, m *fitted.Model, l sharing[P], q P) error {
 	if names := m.Fit.Endless; len(names) > 0 {
 		const most = 6
 		move, infinite, more := "move", "they are", ""

@@ -26,23 +26,39 @@ type Boundary struct {
 // ofNode is the posterior from which on a row is among those of a gate of a tree.
 const ofNode = slack
 
+// Posteriors calls fn with every block of rows, in order, and their posterior of expert i.
+type Posteriors func(ctx context.Context, fn func(b *model.Block, of func(i int) []float64)) error
+
 // Boundaries returns the boundaries between the groups of branches of q, in the units of
 // the fit: of every two of a gate that are, for some row, its first and second
 // choice. The rows of a gate below another are those that are its own by their posterior.
 func Boundaries(ctx context.Context, p *problem.Problem, q *model.Params, groups *Groups) ([]Boundary, error) {
-	seen := p.Shape.GateFeatures()
+	return BoundariesOf(ctx, p.Rows, p.Shape.GateFeatures(), posteriorsOf(p, q), q, groups)
+}
+
+// posteriorsOf are those of one target.
+func posteriorsOf(p *problem.Problem, q *model.Params) Posteriors {
+	return func(ctx context.Context, fn func(*model.Block, func(i int) []float64)) error {
+		return mixture.EachPosterior(ctx, p.G, p.Rows, q, nil,
+			func(b *model.Block, post *mixture.Posterior) { fn(b, post.PostOf) })
+	}
+}
+
+// BoundariesOf is [Boundaries] of a gate of any mixture of rows, which sees these features.
+func BoundariesOf(ctx context.Context, rows model.Rows, seen []int, posteriors Posteriors, gate *model.Params,
+	groups *Groups) ([]Boundary, error) {
 	var out []Boundary
 	for at, v := range groups.gates {
 		if groups.of[at] == nil {
 			continue
 		}
-		s := sides{rows: p.Rows, seen: seen, offset: q.GatingIntercepts != nil, node: v, groups: groups.of[at],
-			gate: harden(q, groups)}
+		s := sides{rows: rows, seen: seen, offset: gate.GatingIntercepts != nil, node: v, groups: groups.of[at],
+			gate: harden(gate, groups)}
 		var err error
-		if s.own, err = rowsOf(ctx, p, q, v); err != nil {
+		if s.own, err = rowsOf(ctx, posteriors, gate.Classes(), v); err != nil {
 			return nil, err
 		}
-		all, err := s.boundaries(ctx, q.D)
+		all, err := s.boundaries(ctx, gate.D)
 		if err != nil {
 			return nil, err
 		}
@@ -52,15 +68,15 @@ func Boundaries(ctx context.Context, p *problem.Problem, q *model.Params, groups
 }
 
 // rowsOf says which rows are those of a gate, nil for all.
-func rowsOf(ctx context.Context, p *problem.Problem, q *model.Params, v model.GateNode) (own []bool, err error) {
-	if v.To-v.From == q.Classes() {
+func rowsOf(ctx context.Context, posteriors Posteriors, classes int, v model.GateNode) (own []bool, err error) {
+	if v.To-v.From == classes {
 		return nil, nil
 	}
-	err = mixture.EachPosterior(ctx, p.G, p.Rows, q, nil, func(b *model.Block, post *mixture.Posterior) {
+	err = posteriors(ctx, func(b *model.Block, of func(i int) []float64) {
 		for t := range b.N {
 			mass := 0.0
 			for i := v.From; i < v.To; i++ {
-				mass += post.PostOf(i)[t]
+				mass += of(i)[t]
 			}
 			own = append(own, mass > ofNode)
 		}

@@ -304,7 +304,7 @@ func TestRowsOf(t *testing.T) {
 	p := &problem.Problem{Rows: &model.Data{N: 6, D: 1, Blocks: []model.Block{b}}}
 	p.G.Activation = searchtest.Activation(t, identity.Family)
 	for i, want := range [][]bool{nil, {false, true, false, false, true, false}, {true, false, true, false, false, false}, {false, false, false, true, false, true}} {
-		if got, err := rowsOf(t.Context(), p, q, q.Tree.Gates()[i]); err != nil || !slices.Equal(got, want) || (got == nil) != (want == nil) {
+		if got, err := rowsOf(t.Context(), posteriorsOf(p, q), q.Classes(), q.Tree.Gates()[i]); err != nil || !slices.Equal(got, want) || (got == nil) != (want == nil) {
 			t.Errorf("gate %d: %v, want %v, error %v", i, got, want, err)
 		}
 	}

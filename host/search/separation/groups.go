@@ -7,12 +7,25 @@ import (
 	"math"
 	"slices"
 
-	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/model"
 )
 
 // slack is a difference in the total log-likelihood, or a part of a row, that does not matter.
 const slack = 0.01
+
+// Likelihood is that of rows under mixtures with parameters P, of one target or of several, as a gate asks for it.
+type Likelihood[L, P any] interface {
+	comparable
+	Part(n int) L
+	Shared(ctx context.Context, p P) ([]float64, error)
+	LogLikelihood(ctx context.Context, p P) (float64, error)
+}
+
+// Gated are parameters with a gate.
+type Gated[P any] interface {
+	Clone() P
+	OfGate() *model.Params // the gate's, which it aliases
+}
 
 // Groups are the groups of branches between which gates separate rows: those of each gate
 // of the tree, each named by its last branch; nil for a gate that separates none. Under one
@@ -125,8 +138,8 @@ func (g *Groups) only(gate int) *Groups {
 // log-likelihood is between p and what it tends to as the predictors of the groups go apart
 // along the line from their mean, to infinity. Branches that share rows by the gates'
 // probabilities are of one group.
-func Separated(ctx context.Context, l *loss.Likelihood, p *model.Params) (*Groups, error) {
-	if p.Gates() == 0 {
+func Separated[L Likelihood[L, P], P Gated[P]](ctx context.Context, l L, p P) (*Groups, error) {
+	if p.OfGate().Gates() == 0 {
 		return nil, nil
 	}
 	if some := l.Part(someRows); some != l { // who shares these rows shares all
@@ -169,23 +182,22 @@ func Separated(ctx context.Context, l *loss.Likelihood, p *model.Params) (*Group
 const steeper = 16
 
 // AllApart returns the groups of one branch each, at every gate, and p, or p with steeper gates, where that is
-// within slack of what it tends to as all gates become hard, and that is not below p; nil where it is not so. Some rows
-// are near every boundary and share branches ([Separated] sees no groups), while the gate is so steep that a climb
-// makes no progress.
-func AllApart(ctx context.Context, l *loss.Likelihood, p *model.Params) (*Groups, *model.Params, error) {
-	if p.Gates() == 0 {
-		return nil, nil, nil
+// within slack of what it tends to as all gates become hard, and that is not below p; nil and p where it is not so.
+// Some rows are near every boundary and share branches ([Separated] sees no groups), while the gate is so steep that a
+// climb makes no progress.
+func AllApart[L Likelihood[L, P], P Gated[P]](ctx context.Context, l L, p P) (g *Groups, q P, err error) {
+	if p.OfGate().Gates() == 0 {
+		return nil, p, nil
 	}
-	g := &Groups{gates: p.GateNodes()}
+	g = &Groups{gates: p.OfGate().GateNodes()}
 	for _, v := range g.gates {
 		of, _ := together(len(v.Ends), func(int, int) bool { return false })
 		g.of = append(g.of, of)
 	}
 	var at [3]float64
 	for i, by := range []float64{1, steeper, hardness} {
-		var err error
 		if at[i], err = l.LogLikelihood(ctx, steepen(p, g, by)); err != nil {
-			return nil, nil, err
+			return nil, p, err
 		}
 	}
 	here, there, limit := at[0], at[1], at[2]
@@ -195,7 +207,7 @@ func AllApart(ctx context.Context, l *loss.Likelihood, p *model.Params) (*Groups
 	case limit > here && math.Abs(limit-there) <= slack:
 		return g, steepen(p, g, steeper), nil
 	}
-	return nil, nil, nil
+	return nil, p, nil
 }
 
 // someRows are mostly enough to see that no gate separates.
@@ -203,12 +215,13 @@ const someRows = 2048
 
 // parted returns the groups of branches that share rows by the gates' probabilities, and the
 // gates that have several.
-func parted(ctx context.Context, l *loss.Likelihood, p *model.Params) (*Groups, []int, error) {
+func parted[L Likelihood[L, P], P Gated[P]](ctx context.Context, l L, p P) (*Groups, []int, error) {
 	shared, err := l.Shared(ctx, p)
 	if err != nil {
 		return nil, nil, err
 	}
-	g, k := &Groups{gates: p.GateNodes()}, p.Classes()
+	gate := p.OfGate()
+	g, k := &Groups{gates: gate.GateNodes()}, gate.Classes()
 	var apart []int
 	for at, v := range g.gates {
 		of, several := together(len(v.Ends), func(a, b int) bool { return branchesShare(shared, k, v, a, b) > slack })
@@ -241,12 +254,13 @@ const hardness = 1e4
 
 // harden returns p with the predictors of the groups so far apart that each row has one
 // group for certain, and the gates within a group as they are.
-func harden(p *model.Params, g *Groups) *model.Params { return steepen(p, g, hardness) }
+func harden[P Gated[P]](p P, g *Groups) P { return steepen(p, g, hardness) }
 
 // steepen returns p with what parts the predictors of the groups multiplied, and the gates
 // within a group as they are.
-func steepen(p *model.Params, g *Groups, by float64) *model.Params {
-	q := p.Clone()
+func steepen[P Gated[P]](p P, g *Groups, by float64) P {
+	out := p.Clone()
+	was, gate := p.OfGate(), out.OfGate()
 	for at, v := range g.gates {
 		last := len(v.Ends) - 1
 		for c, group := range g.of[at] {
@@ -254,15 +268,15 @@ func steepen(p *model.Params, g *Groups, by float64) *model.Params {
 				continue
 			}
 			to, from := v.Row(c), v.Row(group)
-			for j, w := range p.Gate(from) {
-				q.Gate(to)[j] += (by - 1) * w
+			for j, w := range was.Gate(from) {
+				gate.Gate(to)[j] += (by - 1) * w
 			}
-			if p.GatingIntercepts != nil {
-				q.GatingIntercepts[to] += (by - 1) * p.GatingIntercepts[from]
+			if was.GatingIntercepts != nil {
+				gate.GatingIntercepts[to] += (by - 1) * was.GatingIntercepts[from]
 			}
 		}
 	}
-	return q
+	return out
 }
 
 // together returns the components of the graph over k nodes with the given edges, each
