@@ -171,7 +171,7 @@ var imports = map[string][]string{
 	"host/search/narrower": {"host/model", "host/moment", "host/loss", "host/search", "host/search/survey", "host/search/tree", "internal/stream"},
 	"host/search/penalty":  {"host/model", "host/loss", "host/loss/shrinkage", "host/infer", "host/optim", "host/problem", "host/search/climb", "internal/stream", gonum},
 	"host/search/rare":     {"host/model", "host/mixture", "host/loss", "host/problem", "host/search", "host/search/climb", "host/search/survey", "internal/stream", gonum},
-	"host/search/survey":   {"host/model", "host/mixture", "host/loss", "host/moment", "host/optim", "host/problem", "host/search", "host/search/climb", "host/search/partition", "internal/stream", gonum},
+	"host/search/survey":   {"host/model", "host/mixture", "host/moment", "host/optim", "host/problem", "host/search", "host/search/climb", "host/search/partition", "internal/stream", gonum},
 	"host/search/tree":     {"host/model", "host/loss", "host/moment", "host/optim", "host/problem", "host/search", "host/search/arrange", "host/search/climb", "host/search/splitmerge", "internal/stream"},
 	"host/search/vacancy":  {"host/model", "host/mixture", "host/loss", "host/optim", "host/problem", "host/search", "host/search/climb", "host/search/partition", "host/search/splitmerge", "host/search/survey", "internal/kernel", "internal/numeric", "internal/stream", gonum},
 	"host/search/steps":    {"host/search", "host/search/narrower", "host/search/rare", "host/search/survey", "host/search/tree", "host/search/vacancy"},

@@ -16,6 +16,7 @@ import (
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/host/result"
 	"github.com/gatedlearning/moe/host/search"
+	"github.com/gatedlearning/moe/host/search/steps"
 	"github.com/gatedlearning/moe/internal/claims"
 	"github.com/gatedlearning/moe/sdk"
 )
@@ -142,7 +143,7 @@ func (s *sharedGate) close() {
 
 // load reads the targets' tables side by side.
 func (s *sharedGate) load(ctx context.Context, act sdk.Activation) error {
-	task := &search.VectorTask{Full: s.noise == Full}
+	task := &search.VectorTask{Full: s.noise == Full, Survey: steps.Several()}
 	var rows, given []model.Rows
 	for _, t := range s.targets {
 		if err := ofItself("each of several targets", t.Source.Schema()); err != nil {

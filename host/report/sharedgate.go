@@ -31,6 +31,9 @@ func sharedGate(w io.Writer, v *fitted.Vector, all bool) error {
 		fmt.Fprintln(out, shown.Line(line))
 	}
 	writeTable(out, Starts(Together(v)))
+	if s.Fit.Survey != nil {
+		fmt.Fprintln(out, survey(s.Fit.Survey))
+	}
 	if c := s.Fit.Certificate; c != nil && len(c.Tests) > 0 {
 		writeTable(out, Tests(c))
 	}

@@ -124,7 +124,7 @@ func (s *vector) summary(found *search.VectorFound, parameters int) *fitted.Fit 
 		LogLikelihood: loglik, BIC: q*math.Log(n) - 2*loglik, AIC: 2*q - 2*loglik,
 		Converged: best.Run.Status == optim.Converged, Status: best.Run.Status.String(),
 		Iterations:  best.Run.Iterations,
-		Certificate: fitted.NewCertificate(found.Certificate), Notes: []string{},
+		Certificate: fitted.NewCertificate(found.Certificate), Notes: []string{}, Survey: surveyOf(found.Survey),
 	}
 	adviseStarts(f.Certificate, found.Certificate, s.Starts)
 	for _, p := range s.task.Problems {

@@ -59,7 +59,7 @@ func Auto(ctx context.Context, p *problem.Problem, e *moment.Evidence, s Setting
 			return nil, err
 		}
 	}
-	out.join(SameOptimum(p.N()))
+	out.All = joined(out.All, out.others, out.Best, SameOptimum(p.N()))
 	out.Survey = out.Survey.of(out.Best, p.N())
 	return out, nil
 }
@@ -284,13 +284,12 @@ func parted(all []*Candidate, best, c *Candidate, n int) {
 	}
 }
 
-// join adds what was found otherwise to the candidates, and says which of it is the best optimum.
-func (f *Found) join(tolerance float64) {
-	best := f.Best.Run.Value
-	for _, c := range f.others {
-		c.Agrees = !c.Degenerate && c.Run.Status == optim.Converged && c.Run.Value <= best+tolerance
+// joined adds what was found otherwise to the candidates, and says which of it is the best optimum.
+func joined(all, others []*Candidate, best *Candidate, tolerance float64) []*Candidate {
+	for _, c := range others {
+		c.Agrees = !c.Degenerate && c.Run.Status == optim.Converged && c.Run.Value <= best.Run.Value+tolerance
 	}
-	f.All = append(f.All, f.others...)
+	return append(all, others...)
 }
 
 // NewTask is the search: which starts, on which rows. The user's own and the

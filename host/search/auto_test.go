@@ -45,7 +45,7 @@ func TestJoin(t *testing.T) {
 		"nothing otherwise": {-2, candidates{agreed(-1.5), agreed(-1.5)}, nil, "[true true]"},
 	} {
 		f := &Found{Best: ended(c.best, optim.Converged, false), All: c.all, others: c.others}
-		f.join(within)
+		f.All = joined(f.All, f.others, f.Best, within)
 		var got []bool
 		for _, c := range f.All {
 			got = append(got, c.Agrees)

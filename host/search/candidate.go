@@ -45,9 +45,8 @@ type Candidate struct {
 	Gains     []Gain             // what steps have gained on the way to it
 	Contended bool               // it was refined before more starts were made, and will be again
 
-	draw       func(context.Context, *rand.Rand) (*model.Params, error)
-	drawVector func(context.Context, *rand.Rand) (*model.VectorParams, error) // see [Start]
-	refined    *Candidate                                                     // what became of it on more rows
+	start   Start
+	refined *Candidate // what became of it on more rows
 }
 
 // Failed says whether the start led nowhere: to no finite likelihood.
@@ -157,7 +156,7 @@ func each(ctx context.Context, p *problem.Problem, all []*Candidate,
 // climb takes c to a local maximum of l from its parameters, and says whether it
 // is degenerate there. A candidate that ran on the same rows before keeps its
 // path; one that converged on fewer rows, but enough, is too near for EM.
-func (c *Candidate) climb(ctx context.Context, l surface, rows int) error {
+func (c *Candidate) climb(ctx context.Context, l Surface, rows int) error {
 	to := climb.Climb
 	switch {
 	case c.Run.Status == optim.Converged && c.Rows < rows && c.Rows >= climb.NearRows*l.Dim():
@@ -165,7 +164,7 @@ func (c *Candidate) climb(ctx context.Context, l surface, rows int) error {
 	case 0 < c.Ridge && c.Ridge < ScreenRidge:
 		to = climb.Extrapolated
 	}
-	run, err := to(ctx, l, l.where(c), nil)
+	run, err := to(ctx, l, l.Where(c), nil)
 	if err != nil {
 		return err
 	}
@@ -174,7 +173,7 @@ func (c *Candidate) climb(ctx context.Context, l surface, rows int) error {
 		run.Trace = slices.Concat(c.Run.Trace, run.Trace)
 	}
 	c.Rows = rows
-	return c.take(ctx, l, run)
+	return c.Take(ctx, l, run)
 }
 
 // unproven says why the best of the starts is at no maximum, "" where it is.

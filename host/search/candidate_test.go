@@ -109,7 +109,7 @@ func TestDegenerateNeverBest(t *testing.T) {
 		t.Errorf("best is degenerate: %v; %d agree", best.Degenerate, Count(all, func(c *Candidate) bool { return c.Agrees }))
 	}
 	// It is seen where it began, and where it ended.
-	begun := &Candidate{draw: from(shrunk).Draw}
+	begun := &Candidate{start: from(shrunk)}
 	if err := task.begin(t.Context(), begun, nil, math.Inf(1)); err != nil || !begun.Degenerate {
 		t.Errorf("begun: degenerate %v, error %v", begun.Degenerate, err)
 	}

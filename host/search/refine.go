@@ -129,7 +129,7 @@ func (t *Task) overlooked(ctx context.Context, all []*Candidate, best *Candidate
 			continue
 		}
 		if c.Whole == nil {
-			v, err := l.Value(ctx, l.where(c))
+			v, err := l.Value(ctx, l.Where(c))
 			if err != nil {
 				return nil, err
 			}
@@ -199,7 +199,7 @@ func (t *Task) whole(ctx context.Context, c *Candidate) (float64, error) {
 	}
 	if c.Whole == nil {
 		l := t.onAll(c)
-		v, err := l.Value(ctx, l.where(c))
+		v, err := l.Value(ctx, l.Where(c))
 		if err != nil {
 			return 0, err
 		}
@@ -286,7 +286,7 @@ func (t *Task) perturb(ctx context.Context, c *Candidate, when Occasion) error {
 	if !l.Dense() || c.Ridge > 0 {
 		return nil
 	}
-	x := l.where(c)
+	x := l.Where(c)
 	rng := stream.New(p.Seed, stream.Perturbation, int(when))
 	h, grad := mat.NewSymDense(l.Dim(), nil), make([]float64, l.Dim())
 	var chol mat.Cholesky
@@ -316,7 +316,7 @@ func (t *Task) perturb(ctx context.Context, c *Candidate, when Occasion) error {
 		if run.Value < c.Run.Value {
 			run.After(c.Run)
 			x = run.X
-			if err := c.take(ctx, l, run); err != nil {
+			if err := c.Take(ctx, l, run); err != nil {
 				return err
 			}
 		}
@@ -345,13 +345,13 @@ func (t *Task) finishSmooth(ctx context.Context, c *Candidate) error {
 	if !l.Dense() {
 		return nil
 	}
-	run, err := optim.Polish(ctx, l.exact(), l.where(c), optim.Settings{})
+	run, err := optim.Polish(ctx, l.exact(), l.Where(c), optim.Settings{})
 	if err != nil || run.Status != optim.Converged || run.Iterations == 0 {
 		return err
 	}
 	run.Iterations += c.Run.Iterations
 	run.Trace = slices.Concat(c.Run.Trace, run.Trace[1:])
-	return c.take(ctx, l, run)
+	return c.Take(ctx, l, run)
 }
 
 // errorStep draws a step from N(0, (LLᵀ)⁻¹), nil if L is singular: of about one

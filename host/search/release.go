@@ -34,11 +34,11 @@ func (t *Task) Release(ctx context.Context, c *Candidate, free loss.Free) error 
 
 // hold takes a candidate to its maximum on all rows with the ridge, where that holds its gate, and without it where it
 // does not.
-func (t *Task) hold(ctx context.Context, c *Candidate, l surface) (held bool, err error) {
+func (t *Task) hold(ctx context.Context, c *Candidate, l Surface) (held bool, err error) {
 	n := t.Problem.N()
 	tau := max(c.Ridge, ScreenRidge)
 	l.PenaliseGate(tau)
-	if !holds(l, l.where(c)) {
+	if !holds(l, l.Where(c)) {
 		return false, c.settle(ctx, l, n)
 	}
 	if c.Rows != n || c.Ridge == 0 {
@@ -48,7 +48,7 @@ func (t *Task) hold(ctx context.Context, c *Candidate, l surface) (held bool, er
 }
 
 // letFall takes the ridge off a candidate that it holds.
-func (t *Task) letFall(ctx context.Context, c *Candidate, l surface, free loss.Free) error {
+func (t *Task) letFall(ctx context.Context, c *Candidate, l Surface, free loss.Free) error {
 	n := t.Problem.N()
 	from := *c
 	var ways []*Candidate
@@ -158,20 +158,20 @@ func (t *Task) Creep(ctx context.Context, c *Candidate, l *loss.Likelihood, best
 func (t *Task) Anneal(ctx context.Context, c *Candidate, free loss.Free) error {
 	n := t.Problem.N()
 	l := t.on(t.rows(), c, free, t.Problem.Threads)
-	if l.PenaliseGate(ScreenRidge); !holds(l, l.where(c)) {
+	if !Hardens(l, c) {
 		return c.settle(ctx, l, n)
 	}
 	l.PenaliseGate(0)
 	l.ReuseCurvature()
 	most := climb.StepsFor(hardWork, t.size())
 	run, err := climb.GoOn(c.Run, func([]float64) (*optim.Result, error) {
-		return climb.Harden(ctx, l, l.where(c), most)
+		return climb.Harden(ctx, l, l.Where(c), most)
 	})
 	if err != nil {
 		return err
 	}
 	c.Run = run
-	l.put(c, run.X)
+	l.Put(c, run.X)
 	if c.Groups, err = l.separated(ctx, c); err != nil {
 		return err
 	}
@@ -280,7 +280,7 @@ func (t *Task) Exchange(ctx context.Context, c *Candidate, rng *rand.Rand) error
 // fall takes the ridge off a candidate, by a factor after each climb, until it costs
 // less than anybody could see. What is left then is a maximum, or a gate that
 // separates, whose likelihood has its supremum at infinity: see [separation.Separated].
-func (c *Candidate) fall(ctx context.Context, l surface, by float64, rows int) (err error) {
+func (c *Candidate) fall(ctx context.Context, l Surface, by float64, rows int) (err error) {
 	for c.held(l) > climb.Slack {
 		if err := c.climbWith(ctx, l, c.Ridge/by, rows); err != nil {
 			return err
@@ -297,16 +297,16 @@ func (c *Candidate) fall(ctx context.Context, l surface, by float64, rows int) (
 
 // finish ends the run of a candidate whose gate separates: what is left to converge
 // are the experts and their noise, with the gate as it is.
-func (c *Candidate) finish(ctx context.Context, l surface) (err error) {
+func (c *Candidate) finish(ctx context.Context, l Surface) (err error) {
 	l.PenaliseGate(0)
 	c.Ridge = 0
 	fixed := l.fixed(c)
-	run, err := climb.Climb(ctx, fixed, fixed.where(c), nil)
+	run, err := climb.Climb(ctx, fixed, fixed.Where(c), nil)
 	if err != nil {
 		return err
 	}
-	fixed.put(c, run.X)
-	run.X = l.where(c)
+	fixed.Put(c, run.X)
+	run.X = l.Where(c)
 	run.After(c.Run)
 	if !c.Groups.All() && c.Run.Status != optim.Converged { // what is left of the gates
 		run.Status = c.Run.Status
@@ -330,13 +330,13 @@ func (c *Candidate) Stand(ctx context.Context, l *loss.Likelihood, run *optim.Re
 }
 
 // held is what the ridge costs the candidate.
-func (c *Candidate) held(l surface) float64 {
+func (c *Candidate) held(l Surface) float64 {
 	l.PenaliseGate(c.Ridge)
 	return l.Penalty(nil, c.Run.X)
 }
 
 // climbWith takes a candidate to a maximum with a ridge on the gate.
-func (c *Candidate) climbWith(ctx context.Context, l surface, tau float64, rows int) error {
+func (c *Candidate) climbWith(ctx context.Context, l Surface, tau float64, rows int) error {
 	l.PenaliseGate(tau)
 	c.Ridge = tau
 	return c.climb(ctx, l, rows)
@@ -344,7 +344,7 @@ func (c *Candidate) climbWith(ctx context.Context, l surface, tau float64, rows 
 
 // settle takes a candidate to a maximum of the likelihood alone, or as near to its
 // supremum as matters.
-func (c *Candidate) settle(ctx context.Context, l surface, rows int) (err error) {
+func (c *Candidate) settle(ctx context.Context, l Surface, rows int) (err error) {
 	if err := c.climbWith(ctx, l, 0, rows); err != nil {
 		return err
 	}
@@ -356,7 +356,7 @@ func (c *Candidate) settle(ctx context.Context, l surface, rows int) (err error)
 
 // separate sees between which branches the gates of a candidate separate rows; where it has not converged it may have
 // stopped on the way to gates that are all hard.
-func (c *Candidate) separate(ctx context.Context, l surface) error {
+func (c *Candidate) separate(ctx context.Context, l Surface) error {
 	var err error
 	if c.Groups, err = l.separated(ctx, c); err != nil {
 		return err
@@ -371,12 +371,12 @@ func (c *Candidate) separate(ctx context.Context, l surface) error {
 	return err
 }
 
-// Hardens says whether the gate of p becomes hard: the ridge of the screening, which l
+// Hardens says whether the gate of a candidate becomes hard: the ridge of the screening, which l
 // has from here on, would hold it back.
-func Hardens(l *loss.Likelihood, p *model.Params) bool {
+func Hardens(l Surface, c *Candidate) bool {
 	l.PenaliseGate(ScreenRidge)
-	return holds(ofOne{l}, l.Theta(p))
+	return holds(l, l.Where(c))
 }
 
 // holds says whether the ridge of l holds the gate back at θ: whether it costs much.
-func holds(l surface, theta []float64) bool { return l.Penalty(nil, theta) > heldBack }
+func holds(l Surface, theta []float64) bool { return l.Penalty(nil, theta) > heldBack }

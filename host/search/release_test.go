@@ -128,7 +128,7 @@ func TestHolds(t *testing.T) {
 	for slope, want := range map[float64]bool{0: false, 6.2: false, 6.4: true, 1e6: true} {
 		q := p.Shape.Blank(1)
 		q.Gating[1] = -slope
-		if got := Hardens(l, q); got != want {
+		if got := Hardens(ofOne{l}, &Candidate{Params: q}); got != want {
 			t.Errorf("slope %v: hardens %v", slope, got)
 		}
 	}
@@ -152,7 +152,7 @@ func TestReleaseTakesTheBest(t *testing.T) {
 			t.Fatal(err)
 		}
 		l := loss.NewLikelihood(p.Rows, p.G, c.Params, p.Shape.Free(), 1)
-		if !Hardens(l, c.Params) {
+		if !Hardens(ofOne{l}, c) {
 			continue
 		}
 		var ways []*Candidate

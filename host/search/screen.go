@@ -275,26 +275,37 @@ func (t *Task) wave(from int) (wave []*Candidate) {
 		} else {
 			s = t.Cycle[(i-len(t.First))%len(t.Cycle)]
 		}
-		wave = append(wave, &Candidate{Kind: s.Kind, draw: s.Draw, drawVector: s.vector})
+		wave = append(wave, &Candidate{Kind: s.Kind, start: s})
 	}
 	return wave
 }
 
 // on is the likelihood of rows as a candidate stands on it.
-func (t *Task) on(rows model.Rows, c *Candidate, free loss.Free, workers int) surface {
+func (t *Task) on(rows model.Rows, c *Candidate, free loss.Free, workers int) Surface {
 	if c.Vector != nil {
 		return ofSeveral{loss.NewVector(rows, t.Problem.G, c.Vector, free, workers)}
 	}
 	return ofOne{loss.NewLikelihood(rows, t.Problem.G, c.Params, free, workers)}
 }
 
+// Surface is that of rows, which no candidate stands on yet.
+func (t *Task) Surface(rows model.Rows) Surface {
+	c := new(Candidate)
+	if t.several != nil {
+		c.Vector = t.several.blank()
+	} else {
+		c.Params = t.Problem.Shape.Blank(1)
+	}
+	return t.on(rows, c, t.Problem.Shape.Free(), 1)
+}
+
 // onAll is the likelihood of all rows.
-func (t *Task) onAll(c *Candidate) surface {
+func (t *Task) onAll(c *Candidate) Surface {
 	return t.on(t.rows(), c, t.Problem.Shape.Free(), t.Problem.Threads)
 }
 
 // onPart is the likelihood of the part, with the ridge of the screening.
-func (t *Task) onPart(c *Candidate) surface {
+func (t *Task) onPart(c *Candidate) Surface {
 	l := t.on(t.Part, c, t.Problem.Shape.Free(), 1)
 	l.PenaliseGate(ScreenRidge)
 	return l
@@ -332,24 +343,18 @@ func (t *Task) hopeless(best float64) func(iteration int, value float64) bool {
 }
 
 // begin takes one start up to where EM crawls on the part.
-func (t *Task) begin(ctx context.Context, c *Candidate, rng *rand.Rand, best float64) (err error) {
-	switch {
-	case c.drawVector != nil:
-		c.Vector, err = c.drawVector(ctx, rng)
-	case c.draw != nil:
-		c.Params, err = c.draw(ctx, rng)
-	}
-	if err != nil {
+func (t *Task) begin(ctx context.Context, c *Candidate, rng *rand.Rand, best float64) error {
+	if err := c.start.Place(ctx, c, rng); err != nil {
 		return err
 	}
 	l := t.onPart(c)
-	run, err := climb.Approach(ctx, l, l.where(c), t.hopeless(best))
+	run, err := climb.Approach(ctx, l, l.Where(c), t.hopeless(best))
 	if err != nil {
 		return err
 	}
 	c.Rows, _ = t.Part.Dims()
 	c.Ridge = ScreenRidge
-	return c.take(ctx, l, run)
+	return c.Take(ctx, l, run)
 }
 
 // BestOf returns the least of best and of where the wave stands.
@@ -379,7 +384,7 @@ func (t *Task) complete(ctx context.Context, c *Candidate, best float64) error {
 	if err != nil {
 		return err
 	}
-	return c.take(ctx, l, run)
+	return c.Take(ctx, l, run)
 }
 
 // splitMerge tries moves from where a candidate ended, until it reaches the best
@@ -403,7 +408,7 @@ func (t *Task) splitMerge(ctx context.Context, c *Candidate, rng *rand.Rand, bes
 			continue
 		}
 		better.Trace = slices.Concat(c.Run.Trace, better.Trace)
-		if err := c.take(ctx, l, better); err != nil {
+		if err := c.Take(ctx, l, better); err != nil {
 			return err
 		}
 		if math.Abs(c.Run.Value-best) <= splitmerge.ClearGain {

@@ -149,7 +149,7 @@ func TestBegin(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := &Candidate{draw: from(c.start).Draw}
+		got := &Candidate{start: from(c.start)}
 		if err := task.begin(t.Context(), got, nil, c.best); err != nil {
 			t.Fatal(err)
 		}
@@ -541,7 +541,7 @@ func TestSplitMergeGoesOn(t *testing.T) {
 		small := low.Value-top.Value < splitmerge.ClearGain
 		for ahead, best := range map[string]float64{"another is at the top": top.Value, "it is the best": low.Value} {
 			task := partOf(t, p)
-			got := &Candidate{draw: from(at(p, 0.6, c.start...)).Draw}
+			got := &Candidate{start: from(at(p, 0.6, c.start...))}
 			if err := task.begin(t.Context(), got, nil, math.Inf(1)); err != nil {
 				t.Fatal(err)
 			}

@@ -106,6 +106,9 @@ func (s *Survey) beside() bool {
 // of the search, are too few.
 type Surveying func(ctx context.Context, p *problem.Problem, e *moment.Evidence, starts int) (*Survey, error)
 
+// SurveyingSeveral is [Surveying] of several targets.
+type SurveyingSeveral func(ctx context.Context, t *VectorTask) (*Survey, error)
+
 // of is the survey of a problem, nil where none is made.
 func (s Surveying) of(ctx context.Context, p *problem.Problem, e *moment.Evidence, starts int) (*Survey, error) {
 	if s == nil {

@@ -41,11 +41,22 @@ const (
 )
 
 // Start is where candidates begin. Draw is given random numbers of the
-// candidate's own; where there are several targets under one gate vector stands in its place.
+// candidate's own; where there are several targets under one gate Vector stands in its place.
 type Start struct {
 	Kind   string
 	Draw   func(ctx context.Context, rng *rand.Rand) (*model.Params, error)
-	vector func(ctx context.Context, rng *rand.Rand) (*model.VectorParams, error)
+	Vector func(ctx context.Context, rng *rand.Rand) (*model.VectorParams, error)
+}
+
+// Place puts a candidate where a start begins; the zero value leaves it where it is.
+func (s Start) Place(ctx context.Context, c *Candidate, rng *rand.Rand) (err error) {
+	switch {
+	case s.Vector != nil:
+		c.Vector, err = s.Vector(ctx, rng)
+	case s.Draw != nil:
+		c.Params, err = s.Draw(ctx, rng)
+	}
+	return err
 }
 
 // Random is random directions with norms about the evidence's and no

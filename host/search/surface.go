@@ -11,30 +11,30 @@ import (
 	"github.com/gatedlearning/moe/host/search/splitmerge"
 )
 
-// surface is a likelihood that candidates stand on: of one target, or of several under one gate.
-type surface interface {
+// Surface is a likelihood that candidates stand on: of one target, or of several under one gate.
+type Surface interface {
 	climb.Likelihood
 	PenaliseGate(tau float64)
 	Penalty(grad, theta []float64) float64
-	// where is the θ of a candidate's parameters, and put gives it those at θ.
-	where(c *Candidate) []float64
-	put(c *Candidate, theta []float64)
+	// Where is the θ of a candidate's parameters, and Put gives it those at θ.
+	Where(c *Candidate) []float64
+	Put(c *Candidate, theta []float64)
 	// shrunk says whether an expert of a candidate has shrunk onto a few rows.
 	shrunk(ctx context.Context, c *Candidate) (bool, error)
 	// separated are the groups between which the gates of a candidate separate rows, see [separation.Separated].
 	separated(ctx context.Context, c *Candidate) (*separation.Groups, error)
 	// allApart are those of gates that are all hard, see [separation.AllApart], where the candidate then stands.
 	allApart(ctx context.Context, c *Candidate) (*separation.Groups, error)
-	fixed(c *Candidate) surface // with the gate as a candidate has it
+	fixed(c *Candidate) Surface // with the gate as a candidate has it
 	exact() optim.Curved        // with its exact Hessian
 	// improve is [improve] by what suits the task.
 	improve(ctx context.Context, t *Task, r *optim.Result, rng *rand.Rand) (*optim.Result, error)
 }
 
-// take puts a candidate where a run has ended, and marks it where an expert has shrunk there.
-func (c *Candidate) take(ctx context.Context, l surface, run *optim.Result) (err error) {
+// Take puts a candidate where a run has ended, and marks it where an expert has shrunk there.
+func (c *Candidate) Take(ctx context.Context, l Surface, run *optim.Result) (err error) {
 	c.Run = run
-	l.put(c, run.X)
+	l.Put(c, run.X)
 	c.Degenerate, err = l.shrunk(ctx, c)
 	return err
 }
@@ -42,9 +42,9 @@ func (c *Candidate) take(ctx context.Context, l surface, run *optim.Result) (err
 // ofOne is the surface of one target.
 type ofOne struct{ *loss.Likelihood }
 
-func (l ofOne) where(c *Candidate) []float64 { return l.Theta(c.Params) }
+func (l ofOne) Where(c *Candidate) []float64 { return l.Theta(c.Params) }
 
-func (l ofOne) put(c *Candidate, theta []float64) { c.Params = l.Params(theta) }
+func (l ofOne) Put(c *Candidate, theta []float64) { c.Params = l.Params(theta) }
 
 func (l ofOne) shrunk(ctx context.Context, c *Candidate) (bool, error) {
 	return l.Degenerate(ctx, c.Params)
@@ -59,7 +59,7 @@ func (l ofOne) allApart(ctx context.Context, c *Candidate) (g *separation.Groups
 	return g, err
 }
 
-func (l ofOne) fixed(c *Candidate) surface { return ofOne{l.WithGate(c.Params)} }
+func (l ofOne) fixed(c *Candidate) Surface { return ofOne{l.WithGate(c.Params)} }
 
 func (l ofOne) exact() optim.Curved { return l.Exact(nil) }
 
@@ -70,9 +70,9 @@ func (l ofOne) improve(ctx context.Context, t *Task, r *optim.Result, rng *rand.
 // ofSeveral is the surface of several targets.
 type ofSeveral struct{ *loss.Vector }
 
-func (l ofSeveral) where(c *Candidate) []float64 { return l.Theta(c.Vector) }
+func (l ofSeveral) Where(c *Candidate) []float64 { return l.Theta(c.Vector) }
 
-func (l ofSeveral) put(c *Candidate, theta []float64) { c.Vector = l.Params(theta) }
+func (l ofSeveral) Put(c *Candidate, theta []float64) { c.Vector = l.Params(theta) }
 
 func (l ofSeveral) shrunk(ctx context.Context, c *Candidate) (bool, error) {
 	return l.Degenerate(ctx, c.Vector)
@@ -87,7 +87,7 @@ func (l ofSeveral) allApart(ctx context.Context, c *Candidate) (g *separation.Gr
 	return g, err
 }
 
-func (l ofSeveral) fixed(c *Candidate) surface { return ofSeveral{l.WithGate(c.Vector)} }
+func (l ofSeveral) fixed(c *Candidate) Surface { return ofSeveral{l.WithGate(c.Vector)} }
 
 func (l ofSeveral) exact() optim.Curved { return l.Exact(nil) }
 

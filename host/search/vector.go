@@ -3,7 +3,6 @@ package search
 import (
 	"context"
 	"math/rand/v2"
-	"slices"
 
 	"github.com/gatedlearning/moe/host/infer"
 	"github.com/gatedlearning/moe/host/infer/specification"
@@ -24,7 +23,8 @@ type VectorTask struct {
 	Full     bool               // whether the noise of a row's targets may be correlated
 	Starts   int                // at most
 	Own      *model.VectorParams
-	Resume   State // where an earlier search stood, of whose candidates Run is enough; zero for a new one
+	Survey   SurveyingSeveral // of a small table, before the screening; nil for none
+	Resume   State            // where an earlier search stood, of whose candidates Run is enough; zero for a new one
 	Follow
 }
 
@@ -63,11 +63,11 @@ func (t *VectorTask) blank() *model.VectorParams {
 	for c, p := range t.Problems {
 		coordinates[c] = p.Shape.Blank(p.RMS())
 	}
-	return t.join(coordinates)
+	return t.Join(coordinates)
 }
 
-// join makes a start of those of the targets, whose noise is independent at first.
-func (t *VectorTask) join(coordinates []*model.Params) *model.VectorParams {
+// Join makes a start of those of the targets, whose noise is independent at first.
+func (t *VectorTask) Join(coordinates []*model.Params) *model.VectorParams {
 	noise := make([]model.VectorNoise, len(coordinates[0].Sigma))
 	for i := range noise {
 		noise[i] = model.NewVectorNoise(len(coordinates), t.Full)
@@ -81,7 +81,8 @@ func (t *VectorTask) join(coordinates []*model.Params) *model.VectorParams {
 // VectorFound is what a search for a mixture of several targets came to.
 type VectorFound struct {
 	Best        *Candidate
-	All         []*Candidate       // best of the screening first
+	All         []*Candidate       // best of the screening first, those of the survey last
+	Survey      *Survey            // nil where none was made
 	Certificate *infer.Certificate // nil where there is none
 	Note        string             // why there is none
 }
@@ -103,10 +104,17 @@ func Vector(ctx context.Context, t *VectorTask) (*VectorFound, error) {
 		c.Vector = t.likelihood(part, t.blank(), 1).Params(c.Run.X)
 	}
 	out := &VectorFound{}
-	out.Best, out.All, err = Run(ctx, t.task(part, first, cycle), from,
+	task := t.task(part, first, cycle)
+	if t.Survey != nil {
+		if out.Survey, err = t.Survey(ctx, t); err != nil {
+			return nil, err
+		}
+		task.Others = out.Survey.optima()
+	}
+	out.Best, out.All, err = Run(ctx, task, from,
 		func(ctx context.Context, best *Candidate, all []*Candidate) (int, error) {
 			var err error
-			out.Certificate, out.Note, err = t.certify(ctx, best, all)
+			out.Certificate, out.Note, err = t.certify(ctx, best, all, out.Survey)
 			return wanted(out.Certificate), err
 		})
 	if err != nil {
@@ -115,6 +123,8 @@ func Vector(ctx context.Context, t *VectorTask) (*VectorFound, error) {
 	if err := t.keep(ctx, out); err != nil {
 		return nil, err
 	}
+	out.All = joined(out.All, task.Others, out.Best, SameOptimum(t.one().N()))
+	out.Survey = out.Survey.of(out.Best, t.one().N())
 	return out, t.measure(ctx, append([]*Candidate{out.Best}, out.All...))
 }
 
@@ -128,7 +138,7 @@ func (t *VectorTask) keep(ctx context.Context, f *VectorFound) error {
 		coordinates[c] = p.Shape.Adopt(p.Units.Into(t.Own.Coordinate(c)))
 	}
 	n := t.one().N()
-	c := &Candidate{Kind: KindOwn, Vector: t.join(coordinates), Run: new(optim.Result), Rows: n}
+	c := &Candidate{Kind: KindOwn, Vector: t.Join(coordinates), Run: new(optim.Result), Rows: n}
 	l := t.likelihood(t.Rows, c.Vector, t.one().Threads)
 	if err := c.settle(ctx, ofSeveral{l}, n); err != nil {
 		return err
@@ -140,22 +150,25 @@ func (t *VectorTask) keep(ctx context.Context, f *VectorFound) error {
 	c.Agrees = true
 	f.Best, f.All = c, append(f.All, c)
 	var err error
-	f.Certificate, f.Note, err = t.certify(ctx, c, f.All)
+	f.Certificate, f.Note, err = t.certify(ctx, c, f.All, f.Survey)
 	return err
 }
+
+// Task is the search where no start is made.
+func (t *VectorTask) Task() *Task { return t.task(t.Rows, nil, nil) }
 
 // task is the search as that for one target, the first, with all in the rows.
 func (t *VectorTask) task(part model.Rows, first, cycle []Start) *Task {
 	return &Task{Problem: t.one(), Part: part, First: first, Cycle: cycle, Starts: t.Starts,
-		Steps:  Steps{Refined: []Step{Reheating()}, Last: []Step{Perturbation(), Polish()}},
+		Steps:  Steps{Refined: []Step{OtherStarts(), Reheating()}, Last: []Step{Perturbation(), Polish()}},
 		Follow: t.Follow, several: t}
 }
 
 // certify judges the optimum best, one of all, as [Certify] does.
-func (t *VectorTask) certify(ctx context.Context, best *Candidate,
-	all []*Candidate) (c *infer.Certificate, note string, err error) {
+func (t *VectorTask) certify(ctx context.Context, best *Candidate, all []*Candidate,
+	seen *Survey) (c *infer.Certificate, note string, err error) {
 	p := t.one()
-	evidence := evidenceOf(p, best, all, Seen{})
+	evidence := evidenceOf(p, best, all, Seen{Survey: seen})
 	for j, q := range t.Problems {
 		if of := best.Vector.Coordinate(j); infer.Exact(of, q.RMS()) {
 			return exact(ctx, q, of, evidence)
@@ -214,19 +227,12 @@ func (t *VectorTask) starts(ctx context.Context, part model.Rows) (first, cycle 
 	if err != nil {
 		return nil, nil, err
 	}
-	targets := columnsOf(data, len(t.Problems))
+	targets := partition.Targets(data, len(t.Problems))
 	all, features := partition.Of(data), partition.Of(targets[0])
 	lines := func(kind string, of *partition.Table, label func(*partition.Table, *rand.Rand, int) []int) Start {
-		return Start{Kind: kind, vector: func(_ context.Context, rng *rand.Rand) (*model.VectorParams, error) {
-			labels := label(of, rng, t.one().Shape.K)
-			coordinates := make([]*model.Params, len(t.Problems))
-			for c, p := range t.Problems {
-				coordinates[c] = partition.Lines(p, rng, targets[c], labels)
-			}
-			return t.join(coordinates), nil
-		}}
+		return t.Lines(kind, targets, func(rng *rand.Rand) []int { return label(of, rng, t.one().Shape.K) })
 	}
-	random := t.together(KindRandom, func(c int) Start { return Random(t.Problems[c], t.Evidence[c]) })
+	random := t.Random()
 	return first, []Start{
 		random,
 		lines(KindKMeans, all, (*partition.Table).ScaledClusters),
@@ -236,9 +242,26 @@ func (t *VectorTask) starts(ctx context.Context, part model.Rows) (first, cycle 
 	}, nil
 }
 
+// Lines are least squares lines of the rows with a label, in the tables of every target.
+func (t *VectorTask) Lines(kind string, targets []*model.Data, label func(rng *rand.Rand) []int) Start {
+	return Start{Kind: kind, Vector: func(_ context.Context, rng *rand.Rand) (*model.VectorParams, error) {
+		labels := label(rng)
+		coordinates := make([]*model.Params, len(t.Problems))
+		for c, p := range t.Problems {
+			coordinates[c] = partition.Lines(p, rng, targets[c], labels)
+		}
+		return t.Join(coordinates), nil
+	}}
+}
+
+// Random is a random start of every target.
+func (t *VectorTask) Random() Start {
+	return t.together(KindRandom, func(c int) Start { return Random(t.Problems[c], t.Evidence[c]) })
+}
+
 // together is a start of starts of the targets, with the gate of the first.
 func (t *VectorTask) together(kind string, of func(c int) Start) Start {
-	return Start{Kind: kind, vector: func(ctx context.Context, rng *rand.Rand) (*model.VectorParams, error) {
+	return Start{Kind: kind, Vector: func(ctx context.Context, rng *rand.Rand) (*model.VectorParams, error) {
 		coordinates := make([]*model.Params, len(t.Problems))
 		for c := range coordinates {
 			var err error
@@ -246,19 +269,6 @@ func (t *VectorTask) together(kind string, of func(c int) Start) Start {
 				return nil, err
 			}
 		}
-		return t.join(coordinates), nil
+		return t.Join(coordinates), nil
 	}}
-}
-
-// columnsOf returns the tables of every one of m targets, with the features of data.
-func columnsOf(data *model.Data, m int) []*model.Data {
-	out := make([]*model.Data, m)
-	for c := range out {
-		one := &model.Data{N: data.N, D: data.D, Blocks: slices.Clone(data.Blocks)}
-		for i, b := range data.Blocks {
-			one.Blocks[i].Y = b.Y[c*b.N : (c+1)*b.N]
-		}
-		out[c] = one
-	}
-	return out
 }

@@ -237,22 +237,6 @@ func TestVectorSeparation(t *testing.T) {
 	}
 }
 
-// TestColumnsOf: tables of each target, with the features of all.
-func TestColumnsOf(t *testing.T) {
-	data := &model.Data{N: 5, D: 1, Blocks: []model.Block{
-		{N: 3, X: []float64{1, 2, 3}, Y: []float64{4, 5, 6, 7, 8, 9}}, {N: 2, X: []float64{10, 11}, Y: []float64{12, 13, 14, 15}},
-	}}
-	got := columnsOf(data, 2)
-	for c, want := range [][]float64{{4, 5, 6, 12, 13}, {7, 8, 9, 14, 15}} {
-		if y := slices.Concat(got[c].Blocks[0].Y, got[c].Blocks[1].Y); !slices.Equal(y, want) || got[c].N != 5 || !slices.Equal(got[c].Blocks[1].X, []float64{10, 11}) {
-			t.Errorf("target %d: %v, want %v", c, y, want)
-		}
-	}
-	if len(data.Blocks[0].Y) != 6 {
-		t.Error("the data have changed")
-	}
-}
-
 // twoTargets is the search on targets ±(3 + x1/2) and ±2, of which the sign is that of a logit of so many times x2.
 func twoTargets(t *testing.T, n int, slope float64, full bool) *VectorTask {
 	t.Helper()
@@ -290,7 +274,7 @@ func (t *VectorTask) at(slope float64) *model.VectorParams {
 		q.Gating[1] = slope
 		coordinates[c] = p.Units.Into(q)
 	}
-	return t.join(coordinates)
+	return t.Join(coordinates)
 }
 
 // TestVectorRelease: a gate that separates ends without a ridge and as near to its supremum, which twice its slope shows, as slack, with
@@ -411,7 +395,7 @@ func TestVectorScreening(t *testing.T) {
 	task.Screening = func(done, total int) { told = append(told, done, total) }
 	task.Checkpoint = func(s State) { done, least = append(done, s.Done), append(least, len(s.Candidates)) }
 	start := func(kind string) Start {
-		return Start{Kind: kind, vector: func(context.Context, *rand.Rand) (*model.VectorParams, error) { return task.at(2), nil }}
+		return Start{Kind: kind, Vector: func(context.Context, *rand.Rand) (*model.VectorParams, error) { return task.at(2), nil }}
 	}
 	all, err := task.task(task.Rows, []Start{start("a"), start("b")}, []Start{start("u"), start("v"), start("w")}).Screen(t.Context(), nil, 6)
 	if err != nil {
@@ -441,7 +425,7 @@ func alone(p *problem.Problem) *VectorTask {
 // ofOne is a candidate of alone where q leads to.
 func (t *VectorTask) ofOne(tb testing.TB, q *model.Params) *Candidate {
 	tb.Helper()
-	c := t.climbed(tb, t.join([]*model.Params{q}), t.Rows, 0)
+	c := t.climbed(tb, t.Join([]*model.Params{q}), t.Rows, 0)
 	if c.Run.Status != optim.Converged {
 		tb.Fatal(c.Run)
 	}
@@ -513,7 +497,7 @@ func TestVectorFinish(t *testing.T) {
 		"failed":     {p, truth, func(c *Candidate) { c.Run.Value = math.Inf(1) }},
 	} {
 		task := alone(c.p)
-		q := task.join([]*model.Params{c.q})
+		q := task.Join([]*model.Params{c.q})
 		l := task.Likelihood(task.Rows, q)
 		r, err := climb.Approach(t.Context(), l, l.Theta(q), nil)
 		if err != nil {
@@ -623,9 +607,9 @@ func TestVectorCertify(t *testing.T) {
 		for i, p := range task.Problems {
 			coordinates = append(coordinates, at(p, 0.3, c.levels[i]...))
 		}
-		best := task.climbed(t, task.join(coordinates), task.Rows, 0)
+		best := task.climbed(t, task.Join(coordinates), task.Rows, 0)
 		best.Agrees = true
-		got, note, err := task.certify(t.Context(), best, []*Candidate{best, best, best})
+		got, note, err := task.certify(t.Context(), best, []*Candidate{best, best, best}, nil)
 		if err != nil || got == nil || note != "" || len(got.Tests) == 0 {
 			t.Fatalf("%s: certificate %+v, note %q, error %v", name, got, note, err)
 		}
@@ -638,7 +622,7 @@ func TestVectorCertify(t *testing.T) {
 		shrunk, stopped, run := *best, *best, *best.Run
 		shrunk.Degenerate, run.Status, stopped.Run = true, optim.Stopped, &run
 		for says, of := range map[string]*Candidate{"in every start an expert shrank": &shrunk, "the best of the starts has not converged": &stopped} {
-			got, _, err := task.certify(t.Context(), of, []*Candidate{of, of, of})
+			got, _, err := task.certify(t.Context(), of, []*Candidate{of, of, of}, nil)
 			if err != nil || got.Optimum != infer.NotJudged || !strings.HasPrefix(got.Reason, says) {
 				t.Errorf("%s: %+v, error %v; want not judged: %s", name, got, err, says)
 			}
@@ -688,7 +672,7 @@ func TestImproveSeveral(t *testing.T) {
 		for j, p := range task.Problems {
 			coordinates = append(coordinates, at(p, 1, c[j]...))
 		}
-		return task.climbed(t, task.join(coordinates), task.Rows, ScreenRidge)
+		return task.climbed(t, task.Join(coordinates), task.Rows, ScreenRidge)
 	}
 	top := begin(levels[0], levels[1])
 	merged := begin([]float64{-4.1, -3.9, 2}, []float64{3, 3, 0})

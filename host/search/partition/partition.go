@@ -41,6 +41,19 @@ func New(ctx context.Context, p *problem.Problem, rows model.Rows) (*Table, erro
 // Of is the table of rows to whose targets lines are fitted as they are.
 func Of(data *model.Data) *Table { return &Table{data, data, standardised(data)} }
 
+// Targets returns the tables of every one of m targets, with the features of data.
+func Targets(data *model.Data, m int) []*model.Data {
+	out := make([]*model.Data, m)
+	for c := range out {
+		one := &model.Data{N: data.N, D: data.D, Blocks: slices.Clone(data.Blocks)}
+		for i, b := range data.Blocks {
+			one.Blocks[i].Y = b.Y[c*b.N : (c+1)*b.N]
+		}
+		out[c] = one
+	}
+	return out
+}
+
 // Clusters are k-means clusters of (x, y).
 func (t *Table) Clusters(rng *rand.Rand, k int) []int { return kmeans(rng, t.Z, k) }
 

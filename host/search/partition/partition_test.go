@@ -358,3 +358,19 @@ func TestTrimLeavesOutliersOut(t *testing.T) {
 		}
 	}
 }
+
+// TestTargets: tables of each target, with the features of all.
+func TestTargets(t *testing.T) {
+	data := &model.Data{N: 5, D: 1, Blocks: []model.Block{
+		{N: 3, X: []float64{1, 2, 3}, Y: []float64{4, 5, 6, 7, 8, 9}}, {N: 2, X: []float64{10, 11}, Y: []float64{12, 13, 14, 15}},
+	}}
+	got := Targets(data, 2)
+	for c, want := range [][]float64{{4, 5, 6, 12, 13}, {7, 8, 9, 14, 15}} {
+		if y := slices.Concat(got[c].Blocks[0].Y, got[c].Blocks[1].Y); !slices.Equal(y, want) || got[c].N != 5 || !slices.Equal(got[c].Blocks[1].X, []float64{10, 11}) {
+			t.Errorf("target %d: %v, want %v", c, y, want)
+		}
+	}
+	if len(data.Blocks[0].Y) != 6 {
+		t.Error("the data have changed")
+	}
+}

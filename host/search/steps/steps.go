@@ -10,6 +10,9 @@ import (
 	"github.com/gatedlearning/moe/host/search/vacancy"
 )
 
+// Several is the survey of a fit of several targets under one gate.
+func Several() search.SurveyingSeveral { return survey.Several }
+
 // All are the steps of a fit.
 func All() search.Steps {
 	return search.Steps{

@@ -6,7 +6,6 @@ import (
 	"math/rand/v2"
 	"slices"
 
-	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/host/search"
@@ -25,7 +24,7 @@ const (
 
 // soften adds soft starts to the survey, where the gate of its best becomes hard.
 func (s *surveyor) soften(ctx context.Context) error {
-	if len(s.pool) == 0 || !search.Hardens(s.likelihood(), s.pool[0].Params) {
+	if len(s.pool) == 0 || !search.Hardens(s.likelihood(), s.pool[0]) {
 		return nil
 	}
 	ends, err := s.softStarts().run(ctx)
@@ -42,11 +41,12 @@ func (s *surveyor) soften(ctx context.Context) error {
 // softStarts are those of the survey.
 func (s *surveyor) softStarts() *softStarts {
 	soft := &softStarts{
-		problem: s.problem, start: s.kinds[0], use: stream.SurveySoft, likelihoods: &likelihoods{new: s.likelihood},
-		wave: surveyWave, least: leastSurveyed, most: mostSoft, work: softShare * s.most, steps: climb.MostSteps,
+		problem: s.problem, several: s.several, start: s.kinds[0], use: stream.SurveySoft,
+		likelihoods: &likelihoods{new: s.likelihood},
+		wave:        surveyWave, least: leastSurveyed, most: mostSoft, work: softShare * s.most, steps: climb.MostSteps,
 		few: s.few(),
 	}
-	if s.problem.N() >= reusingRows*s.problem.Shape.Parameters() {
+	if values, parameters := s.several.sizes(s.problem); values >= reusingRows*parameters {
 		soft.reusing = s.likelihoods
 	}
 	return soft
@@ -77,10 +77,8 @@ func softened(ctx context.Context, t *search.Task, best *search.Candidate) ([]*s
 	if t.Soft.Draw == nil || !climb.Hardenable(p.Size()) {
 		return nil, nil
 	}
-	likelihood := func() *loss.Likelihood {
-		return loss.NewLikelihood(p.Rows, p.G, p.Shape.Blank(1), p.Shape.Free(), 1)
-	}
-	if !search.Hardens(likelihood(), best.Params) {
+	likelihood := func() search.Surface { return t.Surface(p.Rows) }
+	if !search.Hardens(likelihood(), best) {
 		return nil, nil
 	}
 	work := budget(softWork, t.Starts)
@@ -116,6 +114,7 @@ func idleBeside(c, best *search.Candidate, n int) bool {
 // exact runs do not see, and in a survey of rows enough about every second reuses it.
 type softStarts struct {
 	problem *problem.Problem
+	several *several // as of a survey
 	start   search.Start
 	use     stream.Use
 	*likelihoods
@@ -140,7 +139,7 @@ func (s *softStarts) run(ctx context.Context) (ends []*search.Candidate, err err
 			return nil, err
 		}
 		for _, c := range wave {
-			work += CostOf(s.problem, c)
+			work += s.several.cost(s.problem, c)
 			if !c.Failed() && !c.Degenerate {
 				ends = append(ends, c)
 			}
@@ -167,9 +166,8 @@ func (s *softStarts) settled(ends []*search.Candidate, runs int) bool {
 
 // creep runs a start as far as it may yet be the best.
 func (s *softStarts) creep(ctx context.Context, c *search.Candidate, from search.Start, rng *rand.Rand,
-	best float64) error {
-	q, err := from.Draw(ctx, rng)
-	if err != nil {
+	best float64) (err error) {
+	if err = from.Place(ctx, c, rng); err != nil {
 		return err
 	}
 	room := s.likelihoods
@@ -178,7 +176,7 @@ func (s *softStarts) creep(ctx context.Context, c *search.Candidate, from search
 	}
 	l := room.take()
 	defer room.put(l)
-	if c.Run, err = climb.Creep(ctx, l, l.Theta(q), s.steps); err != nil {
+	if c.Run, err = climb.Creep(ctx, l, l.Where(c), s.steps); err != nil {
 		return err
 	}
 	if c.Run.Status == optim.Converged && c.Run.Value < best+climb.SoftGap/float64(s.problem.N()) {
@@ -189,6 +187,6 @@ func (s *softStarts) creep(ctx context.Context, c *search.Candidate, from search
 			return err
 		}
 	}
-	c.Params, c.Rows = l.Params(c.Run.X), s.problem.N()
-	return c.MarkDegenerate(ctx, l)
+	c.Rows = s.problem.N()
+	return c.Take(ctx, l, c.Run)
 }

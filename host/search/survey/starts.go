@@ -41,44 +41,65 @@ const (
 	steepness = 3
 )
 
-// fromOneOf is a random move from one of the optima, the first of them most often: an
-// expert is given up, and takes over one side of another's cell, or the rows near a
-// random one.
-func (s *surveyor) fromOneOf(from []*search.Candidate) func(context.Context, *rand.Rand) (*model.Params, error) {
-	return func(_ context.Context, rng *rand.Rand) (*model.Params, error) {
-		at := 0
-		for at < len(from)-1 && stream.Coin(rng) {
-			at++
-		}
-		t, q := s.rows, soften(from[at].Params)
+// fromOneOf is a random move from one of the optima.
+func (s *surveyor) fromOneOf(from []*search.Candidate) search.Start {
+	if s.several != nil {
+		return search.Start{Kind: search.KindMove,
+			Vector: func(_ context.Context, rng *rand.Rand) (*model.VectorParams, error) {
+				return s.several.Join(s.moved(rng, from)), nil
+			}}
+	}
+	return search.Start{Kind: search.KindMove, Draw: func(_ context.Context, rng *rand.Rand) (*model.Params, error) {
+		return s.moved(rng, from)[0], nil
+	}}
+}
+
+// moved are the parameters of every target after a random move from one of the optima, the first of them most often: an
+// expert is given up, and takes over one side of another's cell, or the rows near a random one. The gate is that of the
+// first.
+func (s *surveyor) moved(rng *rand.Rand, from []*search.Candidate) (all []*model.Params) {
+	at := 0
+	for at < len(from)-1 && stream.Coin(rng) {
+		at++
+	}
+	all = s.several.targetsOf(from[at])
+	k := all[0].K
+	drop := rng.IntN(k)
+	split := (drop + 1 + rng.IntN(k-1)) % k
+	for c, q := range all {
+		q = soften(q)
+		all[c] = q
 		if s.problem.Shape.Density().Domain().Scale {
 			for i, sigma := range q.Sigma {
-				q.Sigma[i] = min(1.5*sigma, s.problem.RMS())
+				q.Sigma[i] = min(1.5*sigma, s.several.of(c, s.problem).RMS())
 			}
 		}
-		drop := rng.IntN(q.K)
-		split := (drop + 1 + rng.IntN(q.K-1)) % q.K
 		q.ShareGate(drop, split)
 		q.CopyOwn(drop, split)
 		q.CopyOutput(drop, split)
-		if stream.Coin(rng) && !s.problem.Shape.ConstantGate {
+	}
+	if stream.Coin(rng) && !s.problem.Shape.ConstantGate {
+		for _, q := range all {
 			copy(q.Regressor(drop), q.Regressor(split))
 			if q.RegressorIntercepts != nil {
 				q.RegressorIntercepts[drop] = q.RegressorIntercepts[split]
 			}
-			s.part(rng, t, q, split, drop)
-			return q, nil
 		}
-		n, columns := t.Z.Dims()
-		label := partition.Unlabelled(n)
-		for _, r := range t.Near(rng.IntN(n), max(2*columns, n/(2*q.K))) {
-			label[r] = drop
-		}
-		t.Trim(label, q.K)
-		partition.Line(s.problem, q, drop, t.Working, label)
-		s.problem.Shape.MaskExperts(q.Regressors)
-		return q, nil
+		s.part(rng, s.rows, all[0], split, drop)
+		return all
 	}
+	t := s.several.table(rng, s.rows) // whose rows are left out that fit their line worst
+	n, columns := t.Z.Dims()
+	label := partition.Unlabelled(n)
+	for _, r := range t.Near(rng.IntN(n), max(2*columns, n/(2*k))) {
+		label[r] = drop
+	}
+	t.Trim(label, k)
+	for c, q := range all {
+		partition.Line(s.several.of(c, s.problem), q, drop, s.several.working(c, s.rows), label)
+		s.problem.Shape.MaskExperts(q.Regressors)
+	}
+	return all
 }
 
 // soften returns p with a gate that is no steeper than softest.

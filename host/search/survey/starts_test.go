@@ -163,7 +163,7 @@ func TestFromOneOf(t *testing.T) {
 			floats.Scale(float64(1+i), q.Regressors) // by which the optima are known
 			from = append(from, &search.Candidate{Params: q})
 		}
-		draw := s.fromOneOf(from)
+		draw := s.fromOneOf(from).Draw
 		var begun, split, drops [3]int
 		halves := 0
 		for seed := range uint64(draws) {
@@ -257,7 +257,7 @@ func TestMoveToARow(t *testing.T) {
 		near int
 	}{{s.rows, 100}, {partition.Of(few), 6}} {
 		s.rows = of.rows
-		draw := s.fromOneOf([]*search.Candidate{c})
+		draw := s.fromOneOf([]*search.Candidate{c}).Draw
 		for seed := range uint64(3) {
 			q, err := draw(t.Context(), rand.New(rand.NewPCG(seed, 3)))
 			if err != nil {

@@ -11,7 +11,6 @@ import (
 
 	"gonum.org/v1/gonum/floats"
 
-	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/mixture"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/moment"
@@ -82,8 +81,9 @@ func scopeOf(p *problem.Problem) scope {
 // surveyor makes a survey.
 type surveyor struct {
 	problem *problem.Problem
+	several *several // targets, of which the problem is the first; nil where there is one
 	scope   scope
-	rows    *partition.Table
+	rows    *partition.Table // of the problem
 	kinds   []search.Start
 	most    float64             // work
 	work    float64             // done
@@ -132,7 +132,11 @@ func (s *surveyor) make(ctx context.Context, e *moment.Evidence) (_ *search.Surv
 		return nil, nil
 	}
 	s.likelihoods = &likelihoods{new: s.likelihood, reuse: true}
-	s.kinds = surveyStarts(p, e, s.rows)
+	if s.several != nil {
+		s.kinds = s.several.starts()
+	} else {
+		s.kinds = surveyStarts(p, e, s.rows)
+	}
 	if err := s.start(ctx); err != nil {
 		return nil, err
 	}
@@ -161,28 +165,44 @@ func Surveyable(p *problem.Problem) bool {
 
 // surveyBudget is the work of a survey.
 func surveyBudget(p *problem.Problem, starts int) float64 {
-	return budget(max(surveyWork, scopeOf(p).iterations*float64(p.Size()+iterationWork)), starts)
+	return workOf(scopeOf(p), p.Size(), starts)
+}
+
+// workOf is the work of a survey of so many rows times parameters.
+func workOf(s scope, size, starts int) float64 {
+	return budget(max(surveyWork, s.iterations*float64(size+iterationWork)), starts)
 }
 
 // budget is the share of some work that so many starts are worth.
 func budget(work float64, starts int) float64 { return work * float64(starts) / search.DefaultStarts }
 
 // likelihood is that of all rows.
-func (s *surveyor) likelihood() *loss.Likelihood {
-	shape := s.problem.Shape
-	return loss.NewLikelihood(s.rows.Data, s.problem.G, shape.Blank(1), shape.Free(), 1)
+func (s *surveyor) likelihood() search.Surface {
+	rows := s.rows.Data
+	if s.several != nil {
+		rows = s.several.all.Data
+	}
+	return s.task().Surface(rows)
+}
+
+// task is a search on all rows.
+func (s *surveyor) task() *search.Task {
+	if s.several != nil {
+		return s.several.Task()
+	}
+	return &search.Task{Problem: s.problem, Part: s.problem.Rows}
 }
 
 // likelihoods are those of runs on all rows, whose room is worth keeping.
 type likelihoods struct {
-	new   func() *loss.Likelihood
+	new   func() search.Surface
 	reuse bool // the gate's curvature from step to step
 	idle  sync.Pool
 }
 
 // take returns one that remembers nothing of another run.
-func (s *likelihoods) take() *loss.Likelihood {
-	l, ok := s.idle.Get().(*loss.Likelihood)
+func (s *likelihoods) take() search.Surface {
+	l, ok := s.idle.Get().(search.Surface)
 	if !ok {
 		l = s.new()
 	}
@@ -194,12 +214,13 @@ func (s *likelihoods) take() *loss.Likelihood {
 }
 
 // put gives one back.
-func (s *likelihoods) put(l *loss.Likelihood) { s.idle.Put(l) }
+func (s *likelihoods) put(l search.Surface) { s.idle.Put(l) }
 
 // few says whether the rows are few for the parameters.
-func (s *surveyor) few() bool { return s.scope.few(s.problem) }
-
-func (s scope) few(p *problem.Problem) bool { return p.N() < s.fewRows*p.Shape.Parameters() }
+func (s *surveyor) few() bool {
+	values, parameters := s.several.sizes(s.problem)
+	return values < s.scope.fewRows*parameters
+}
 
 // start makes starts of the kinds in turn until they find nothing new, or the work is
 // done.
@@ -252,7 +273,7 @@ func (s *surveyor) move(ctx context.Context) error {
 		moves, best := make([]search.Start, surveyWave), s.pool[0].Run.Value
 		from := search.Distinct(s.pool, mostElites, search.SameOptimum(s.problem.N()))
 		for i := range moves {
-			moves[i] = search.Start{Kind: search.KindMove, Draw: s.fromOneOf(from)}
+			moves[i] = s.fromOneOf(from)
 		}
 		wave, err := s.run(ctx, moves)
 		if err != nil {
@@ -289,7 +310,7 @@ func (s *surveyor) run(ctx context.Context, starts []search.Start) ([]*search.Ca
 	}
 	s.runs += len(wave)
 	for _, c := range wave {
-		s.work += CostOf(s.problem, c)
+		s.work += s.several.cost(s.problem, c)
 		if !c.Failed() && !c.Degenerate && c.Run.Status != optim.Stopped {
 			s.pool = append(s.pool, c)
 		}
@@ -332,14 +353,17 @@ func price(p *problem.Problem) float64 {
 // begin runs a candidate by EM until it crawls.
 func (s *surveyor) begin(ctx context.Context, c *search.Candidate, from search.Start, rng *rand.Rand,
 	best float64) error {
-	q, err := from.Draw(ctx, rng)
-	if err != nil {
+	if err := from.Place(ctx, c, rng); err != nil {
 		return err
 	}
-	if c.Kind != search.KindMove {
-		vary(rng, q)
+	switch {
+	case c.Kind == search.KindMove:
+	case s.several != nil:
+		varySeveral(rng, c.Vector)
+	default:
+		vary(rng, c.Params)
 	}
-	return s.climb(ctx, c, q, climb.Crawl, best)
+	return s.climb(ctx, c, climb.Crawl, best)
 }
 
 // coldStart is the part of its noise with which every second start begins.
@@ -367,7 +391,7 @@ func (s *surveyor) complete(ctx context.Context, c *search.Candidate, best float
 		c.Run.Status = optim.Stopped
 		return nil
 	}
-	if err := s.climb(ctx, c, c.Params, surveyed, best); err != nil || !s.sharp || c.Failed() ||
+	if err := s.climb(ctx, c, surveyed, best); err != nil || !s.sharp || c.Failed() ||
 		c.Run.Status == optim.Stopped {
 		return err
 	}
@@ -377,16 +401,15 @@ func (s *surveyor) complete(ctx context.Context, c *search.Candidate, best float
 	if err != nil {
 		return err
 	}
-	c.Run, c.Params = run, l.Params(run.X)
-	return c.MarkDegenerate(ctx, l)
+	return c.Take(ctx, l, run)
 }
 
-// climb runs EM from q until a step gains less than this per row.
-func (s *surveyor) climb(ctx context.Context, c *search.Candidate, q *model.Params, gain, best float64) error {
+// climb runs EM until a step gains less than this per row.
+func (s *surveyor) climb(ctx context.Context, c *search.Candidate, gain, best float64) error {
 	l := s.take()
 	defer s.put(l)
 	stop := climb.TooFarBehind(best + within/float64(s.problem.N()))
-	run, err := optim.EM(ctx, l, l.Theta(q), optim.Settings{Iterations: 300, Tolerance: gain, Stop: stop})
+	run, err := optim.EM(ctx, l, l.Where(c), optim.Settings{Iterations: 300, Tolerance: gain, Stop: stop})
 	if err != nil {
 		return err
 	}
@@ -394,8 +417,8 @@ func (s *surveyor) climb(ctx context.Context, c *search.Candidate, q *model.Para
 		run.Iterations += c.Run.Iterations
 		run.Trace = slices.Concat(c.Run.Trace, run.Trace[1:])
 	}
-	c.Run, c.Params, c.Rows = run, l.Params(run.X), s.problem.N()
-	return c.MarkDegenerate(ctx, l)
+	c.Rows = s.problem.N()
+	return c.Take(ctx, l, run)
 }
 
 // elites are the distinct optima of a sorted pool, on n rows, that may be the best when they have been
@@ -413,7 +436,7 @@ func elites(pool []*search.Candidate, n int) (out []*search.Candidate) {
 // refine takes the best optima to maxima of the likelihood, or as near to its supremum
 // as matters.
 func (s *surveyor) refine(ctx context.Context) error {
-	t := &search.Task{Problem: s.problem, Part: s.problem.Rows}
+	t := s.task()
 	err := search.Each(ctx, s.problem, s.Best, func(ctx context.Context, c *search.Candidate) error {
 		return t.Anneal(ctx, c, s.problem.Shape.Free())
 	})

@@ -12,7 +12,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
@@ -341,7 +340,7 @@ func TestSettled(t *testing.T) {
 func TestCreep(t *testing.T) {
 	const n = 60
 	p := searchtest.Quadrants(t, n, 1)
-	s := &softStarts{problem: p, likelihoods: &likelihoods{new: func() *loss.Likelihood { return searchtest.Likelihood(p, p.Rows) }}, steps: climb.MostSteps}
+	s := &softStarts{problem: p, likelihoods: &likelihoods{new: func() search.Surface { return (&search.Task{Problem: p}).Surface(p.Rows) }}, steps: climb.MostSteps}
 	start := search.Random(p, searchtest.Measure(t, p))
 	end := func(best float64) *search.Candidate {
 		c := &search.Candidate{Kind: start.Kind}
@@ -370,7 +369,7 @@ func ofHalves(t *testing.T, n int, slope, most float64) *surveyor {
 	s := &surveyor{problem: p, scope: scopeOf(p), rows: rows, most: most}
 	s.likelihoods = &likelihoods{new: s.likelihood, reuse: true}
 	s.kinds = surveyStarts(p, searchtest.Measure(t, p), rows)
-	l := s.likelihood()
+	l := searchtest.Likelihood(p, rows.Data)
 	run, err := climb.Creep(t.Context(), l, l.Theta(truth), 1000)
 	if err != nil {
 		t.Fatal(err)
