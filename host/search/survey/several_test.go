@@ -116,7 +116,7 @@ func TestSeveralOfOneTarget(t *testing.T) {
 	}
 }
 
-// TestSeveralIsOfSmallTables: of one expert, of a tree, of a table beyond the scope or for a small budget there is none.
+// TestSeveralIsOfSmallTables: of one expert, of a table beyond the scope or for a small budget there is none.
 func TestSeveralIsOfSmallTables(t *testing.T) {
 	x, ys := cellsOf(1, 100, 2, func(z float64) float64 { return z })
 	for name, change := range map[string]func(*search.VectorTask){
