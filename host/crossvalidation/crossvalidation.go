@@ -120,11 +120,11 @@ func fitWithout(ctx context.Context, all []Alternative, out []crossed, from, to,
 	type task struct{ of, fold int }
 	var tasks []task
 	for i, o := range out {
-		if o.err != nil {
+		if o.scores == nil { // none of its fits are to be made
 			continue
 		}
 		for fold := from; fold < min(to, o.table.folds); fold++ {
-			if o.to < all[i].From { // all are left
+			if o.err != nil || o.to < all[i].From { // it has failed, or all are left
 				show(1)
 				continue
 			}

@@ -169,8 +169,8 @@ func TestLeaveBehind(t *testing.T) {
 
 // TestEvenly: where one alternative knows no density but that at its parameters, all are compared by it.
 func TestEvenly(t *testing.T) {
-	one := func(predictive float64, uncertain bool) crossed {
-		s := score{uncertain: uncertain}
+	one := func(predictive float64, bare bool) crossed {
+		s := score{bare: bare}
 		s.count(1, predictive, -3)
 		return crossed{scores: []score{s}}
 	}
@@ -178,9 +178,9 @@ func TestEvenly(t *testing.T) {
 		all  []crossed
 		want float64
 	}{
-		"all know":       {[]crossed{one(-1, true), one(-2, true)}, -1},
-		"one does not":   {[]crossed{one(-1, true), one(-3, false)}, -3},
-		"one has failed": {[]crossed{one(-1, true), {err: errors.New("of no use")}}, -1},
+		"all know":       {[]crossed{one(-1, false), one(-2, false)}, -1},
+		"one does not":   {[]crossed{one(-1, false), one(-3, true)}, -3},
+		"one has failed": {[]crossed{one(-1, false), {scores: one(-3, true).scores, err: errors.New("of no use")}}, -1},
 	} {
 		if evenly(c.all); c.all[0].scores[0].compared().logLikelihood != c.want {
 			t.Errorf("%s: compared by %v, want %v", name, c.all[0].scores[0].compared().logLikelihood, c.want)

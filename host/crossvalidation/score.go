@@ -54,6 +54,7 @@ type score struct {
 	// knows of it, plugIn by that at the parameters.
 	predictive, plugIn tally
 	uncertain          bool // some fit knows of uncertainty
+	bare               bool // none of the family does
 	plain              bool // it is compared by plugIn
 	parameters         int
 	converged          int
@@ -95,18 +96,15 @@ func (s *score) compared() *tally {
 	return &s.predictive
 }
 
-// evenly has all alternatives be compared by the density at their parameters where one of them knows no other: a family
-// whose uncertainty is unknown would be behind for that alone.
+// evenly has all alternatives be compared by the density at their parameters where the family of one of them knows no
+// other: it would be behind for that alone.
 func evenly(all []crossed) {
-	unknown := func(o crossed) bool {
-		return o.err == nil && !slices.ContainsFunc(o.scores, func(s score) bool { return s.uncertain })
-	}
-	if !slices.ContainsFunc(all, unknown) {
-		return
-	}
+	plain := slices.ContainsFunc(all, func(o crossed) bool {
+		return o.err == nil && slices.ContainsFunc(o.scores, func(s score) bool { return s.bare })
+	})
 	for _, o := range all {
 		for j := range o.scores {
-			o.scores[j].plain = true
+			o.scores[j].plain = plain
 		}
 	}
 }
@@ -147,7 +145,7 @@ func (s *score) add(ctx context.Context, act sdk.Activation, m *fitted.Model, le
 		}
 	}
 	known := uncertainty != nil && groups == nil
-	s.uncertain = s.uncertain || known
+	s.uncertain, s.bare = s.uncertain || known, m.Family != ""
 	return left.Read(ctx, func(b *model.Block) error {
 		p, err := predictor.Predict(ctx, b)
 		if err != nil {
