@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -24,8 +25,7 @@ func CrossValidate(ctx context.Context, act sdk.Activation, src dataset.Source, 
 	if from < 1 || to < from {
 		return nil, problem.Refuse("k from %d to %d, want 1 or more, the smaller first", from, to)
 	}
-	one := Alternative{Activation: act, Source: src, From: from, To: to, Config: cfg}
-	return crossvalidation.Of(ctx, one.tried(), parting(cfg, folds))
+	return crossvalidation.Of(ctx, Alternative{act, src, from, to, cfg, nil, nil}.tried(), parting(cfg, folds))
 }
 
 // everyK fits every number of experts to a table, each from its neighbours too as [FitRange] does.
@@ -72,12 +72,10 @@ type Alternative struct {
 // over the n rows, or groups of rows, for densities p and q that were fitted without the row's part. The parts are the
 // same for all, by the seed of the first, and several fits are made at a time, by the threads of the first.
 //
-// An alternative that does not fit the rows, or that cannot be fitted to those of some part, is not chosen, and
-// Fit.Descriptions says why; where there is no other, its error is returned. Of a range those ks are compared for which
-// the rows without a part are enough. Families of whole numbers and of others are refused beside each other, whose
-// probabilities and densities do not compare. Experts have one activation.
-//
-// The fit of the chosen one to all rows is [Fit] or [FitRange] with [Config.ChosenBy].
+// An alternative that does not fit the rows, or those without some part, is not chosen, and Fit.Descriptions says why;
+// where there is no other, its error is returned. Of a range those ks are compared for which the rows without a part
+// are enough. Families of whole numbers and of others are refused beside each other, whose probabilities and densities
+// do not compare. Experts have one activation. The fit of the chosen one to all rows is by [Config.ChosenBy].
 func Compare(ctx context.Context, all []Alternative) (*crossvalidation.Comparison, error) {
 	var tried []crossvalidation.Alternative
 	var by crossvalidation.Parting
@@ -117,6 +115,13 @@ func (a Alternative) tried() crossvalidation.Alternative {
 	return crossvalidation.Alternative{
 		Activation: a.Activation, Source: a.Source, Intercept: a.Config.Intercepts == BothIntercepts,
 		From: a.From, To: a.To, Settings: a.Settings, Refused: a.Refused,
+		Admit: func(ctx context.Context) error {
+			_, p, err := load(ctx, a.Activation, a.Source, a.Config.of(a.From))
+			if err == nil {
+				p.Close()
+			}
+			return err
+		},
 		Fit: func(ctx context.Context, rows dataset.Loaded, from, to, threads int) (criterion.Fits, error) {
 			cfg := a.Config
 			cfg.Threads, cfg.Truth, cfg.unjudged = threads, nil, true
@@ -137,10 +142,7 @@ func Comparable(families []string) error {
 		if Discrete(name) {
 			list = &whole
 		}
-		if name == "" {
-			name = mixture.Gaussian{}.Name()
-		}
-		if !slices.Contains(*list, name) {
+		if name = cmp.Or(name, mixture.Gaussian{}.Name()); !slices.Contains(*list, name) {
 			*list = append(*list, name)
 		}
 	}

@@ -124,6 +124,10 @@ func chosenOf(all []Alternative, place []int, found []crossed) (*Comparison, err
 		c.Notes = append(c.Notes, leftNotes(all[0].From, c.scores)...)
 		return c, nil
 	}
+	if slices.ContainsFunc(scores, func(s score) bool { return s.plain && s.uncertain }) {
+		c.Notes = append(c.Notes, "crossvalidation: descriptions are compared by their densities at the parameters: "+
+			"the family of one of them has no predictive density")
+	}
 	for i, a := range all {
 		reason := a.Refused
 		if reason == nil {

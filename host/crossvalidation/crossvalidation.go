@@ -23,6 +23,8 @@ type Alternative struct {
 	From, To   int
 	// Fit fits every number of experts to some of the rows, on so many threads.
 	Fit func(ctx context.Context, rows dataset.Loaded, from, to, threads int) (criterion.Fits, error)
+	// Admit says what is wrong with all rows before there are parts; nil where nobody asks.
+	Admit func(ctx context.Context) error
 	// Settings are what tells it from the others, by their names: the table of all has them.
 	Settings map[string]string
 	// Refused says why it is none that can be fitted; nil of one that is tried.
@@ -87,6 +89,11 @@ func crossValidate(ctx context.Context, all []Alternative, by Parting, race bool
 			out[i].err = problem.Refuse("k = %d experts for the %d rows of a part's fit; choose a smaller k", a.To,
 				rows)
 			continue
+		}
+		if a.Admit != nil {
+			if out[i].err = a.Admit(ctx); out[i].err != nil {
+				continue
+			}
 		}
 		out[i].scores = make([]score, a.To-a.From+1)
 		total, most = total+t.folds, max(most, t.folds)

@@ -6,7 +6,9 @@ import (
 	"slices"
 	"testing"
 
+	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
+	"gonum.org/v1/gonum/stat"
 
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/model"
@@ -185,5 +187,32 @@ func TestEvenly(t *testing.T) {
 		if evenly(c.all); c.all[0].scores[0].compared().logLikelihood != c.want {
 			t.Errorf("%s: compared by %v, want %v", name, c.all[0].scores[0].compared().logLikelihood, c.want)
 		}
+	}
+}
+
+// TestBelowOfWeights: of rows that all weigh w the difference is w times that of rows of weight 1, and its standard error
+// √w times; of weight 1 that is √n times the standard deviation. A row without weight counts for nothing.
+func TestBelowOfWeights(t *testing.T) {
+	of := func(w float64) (by, se float64) {
+		var a, b score
+		for r := range 40 {
+			v := math.Sin(float64(r * r))
+			a.count(w, -1, -1)
+			b.count(w, -1+v, -1+v)
+		}
+		a.count(0, -5, -5)
+		b.count(0, -9, -9)
+		return a.below(&b)
+	}
+	by, se := of(1)
+	var off []float64
+	for r := range 40 {
+		off = append(off, math.Sin(float64(r*r)))
+	}
+	if want := stat.StdDev(off, nil) * math.Sqrt(40); math.Abs(se-want) > 1e-12 || math.Abs(by-floats.Sum(off)) > 1e-12 {
+		t.Errorf("%v ± %v, want %v ± %v", by, se, floats.Sum(off), want)
+	}
+	if more, error100 := of(100); math.Abs(more-100*by) > 1e-9 || math.Abs(error100-10*se) > 1e-9 {
+		t.Errorf("of weight 100 %v ± %v, want %v ± %v", more, error100, 100*by, 10*se)
 	}
 }

@@ -6,9 +6,6 @@ import (
 	"math"
 	"slices"
 
-	"gonum.org/v1/gonum/floats"
-	"gonum.org/v1/gonum/stat"
-
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/loss"
@@ -66,14 +63,14 @@ type score struct {
 // tally sums up log-densities of groups, or rows.
 type tally struct {
 	logLikelihood, squares float64
-	terms                  []float64 // times their weight
+	terms, weights         []float64 // log-densities times their weight, and that
 }
 
 // count adds one.
 func (t *tally) count(weight, logDensity float64) {
 	t.logLikelihood += weight * logDensity
 	t.squares += weight * logDensity * logDensity
-	t.terms = append(t.terms, weight*logDensity)
+	t.terms, t.weights = append(t.terms, weight*logDensity), append(t.weights, weight)
 }
 
 // standardError is that of the sum over observations of this weight.
@@ -196,11 +193,18 @@ func (s *score) heldOut(k int, name string) (HeldOut, error) {
 // sound says whether there is a log-likelihood of all rows to compare.
 func (s *score) sound() bool { return s.left == nil && numeric.Finite(s.compared().logLikelihood) }
 
-// below is how far the log-likelihood is below another's, and the standard error of that.
+// below is how far the log-likelihood is below another's, and the standard error of that, where one of weight w counts
+// as w.
 func (s *score) below(other *score) (by, standardError float64) {
-	own, beside := s.compared().terms, other.compared().terms
-	off := floats.SubTo(make([]float64, len(own)), beside, own)
-	return floats.Sum(off), stat.StdDev(off, nil) * math.Sqrt(float64(len(off)))
+	own, beside := s.compared(), other.compared()
+	var off tally
+	for t, weight := range own.weights {
+		if weight > 0 {
+			off.count(weight, (beside.terms[t]-own.terms[t])/weight)
+		}
+	}
+	n := float64(len(off.terms))
+	return off.logLikelihood, off.standardError(s.observed) * math.Sqrt(n/(n-1))
 }
 
 // described is a score as files have it, beside the highest.

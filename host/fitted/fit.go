@@ -250,9 +250,9 @@ type Description struct {
 	// log-likelihood of the rows, each by a fit without its part, predictive where fits of all descriptions know of
 	// their parameters' uncertainty; absent where there is none
 	HeldOut       *float64 `json:"held_out,omitempty"`
-	Below         *float64 `json:"below,omitempty"`          // the highest
+	Below         *float64 `json:"below,omitempty"`          // how far it is below the highest
 	StandardError *float64 `json:"standard_error,omitempty"` // of below
-	Converged     int      `json:"converged,omitempty"`      // fits, of as many as there are parts
+	Converged     int      `json:"converged"`                // fits, of as many as there are parts
 	Chosen        bool     `json:"chosen,omitempty"`
 	Reason        string   `json:"reason,omitempty"` // why it has no log-likelihood
 }

@@ -188,10 +188,13 @@ func ofDescriptions(all []fitted.Description) string {
 	compared := 0
 	var chosen, top fitted.Description
 	for _, d := range all {
+		if d.Parameters > 0 {
+			compared++
+		}
 		if d.HeldOut == nil || d.Below == nil || d.StandardError == nil {
 			continue
 		}
-		if compared++; d.Chosen {
+		if d.Chosen {
 			chosen = d
 		}
 		if top.HeldOut == nil || *d.HeldOut > *top.HeldOut {

@@ -557,7 +557,14 @@ func descriptions(m *fitted.Model) (table [][]string, reasons []string) {
 			if at < 0 {
 				at, reasons = len(reasons), append(reasons, d.Reason)
 			}
-			remark = fmt.Sprintf("not fitted (%d)", at+1)
+			remark = "not fitted"
+			if d.Parameters > 0 {
+				remark = "left"
+			}
+			remark += fmt.Sprintf(" (%d)", at+1)
+		}
+		if d.HeldOut != nil && d.Converged == 0 {
+			remark = strings.TrimPrefix(remark+", no fit has converged", ", ")
 		}
 		table = append(table, append(append(row, numbers...), remark))
 	}

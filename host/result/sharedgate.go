@@ -143,8 +143,11 @@ func (s *vector) summary(found *search.VectorFound, parameters int) *fitted.Fit 
 	if best.Degenerate {
 		f.Converged, f.Status = false, Shrunk
 	}
-	agrees := func(c *search.Candidate) bool { return c.Agrees }
-	if search.Count(found.All, agrees) < 2 && len(found.All) > 1 && p.Shape.K > 1 {
+	met := search.Count(found.All, func(c *search.Candidate) bool { return c.Agrees })
+	if found.Survey != nil {
+		met += found.Survey.Met
+	}
+	if met < 2 && len(found.All) > 1 && p.Shape.K > 1 {
 		f.Warn(fitted.WarnStarts, "no other start reached the best optimum: a better one may exist")
 	}
 	return f
