@@ -227,10 +227,10 @@ func TestCompareRefuses(t *testing.T) {
 	range0[0].From = 0
 	for want, all := range map[string][]Alternative{
 		"family poisson beside gaussian: the probability of a whole number and a density do not compare": of("gaussian", "poisson"),
-		"without part 1 of 10: ":      of("gamma"),
-		"of one activation":           leaves,
-		"k from 0 to 1":               range0,
-		"there is nothing to compare": nil,
+		"the family gamma has means above 0": of("gamma"),
+		"of one activation":                  leaves,
+		"k from 0 to 1":                      range0,
+		"there is nothing to compare":        nil,
 	} {
 		if _, err := Compare(t.Context(), all); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %s", err, want)
