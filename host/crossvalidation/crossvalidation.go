@@ -218,8 +218,14 @@ func leaveBehind(all []crossed, parts int) {
 	}
 	for i := range all {
 		o := &all[i]
-		for j := len(o.scores) - 1; j >= 0 && o.err == nil && rows(&o.scores[j]) == rows(top); j-- {
+		for j := len(o.scores) - 1; j >= 0 && o.err == nil; j-- {
 			s := &o.scores[j]
+			if s.left != nil {
+				continue
+			}
+			if rows(s) != rows(top) {
+				break
+			}
 			by, se := s.below(top)
 			if s.parameters <= top.parameters || s.sound() && !(by > farBehind*se) {
 				break

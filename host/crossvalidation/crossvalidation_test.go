@@ -145,7 +145,8 @@ func TestLeaveBehind(t *testing.T) {
 		return s
 	}
 	const n = 100 // a row's spread of 1 makes 10 for the sum
-	best := scored(n, 5, 0, 0)
+	best, before := scored(n, 5, 0, 0), scored(60, 13, -3, 1)
+	before.left = &behind{parts: 3}
 	for name, c := range map[string]struct {
 		scores []score
 		want   int // largest number of experts that stays
@@ -156,9 +157,13 @@ func TestLeaveBehind(t *testing.T) {
 		"the largest is not":      {[]score{best, scored(n, 9, -3, 1), scored(n, 13, -.1, 1)}, 3},
 		"a density of 0":          {[]score{best, scored(n, 9, math.Inf(-1), 0)}, 1},
 		"few rows":                {[]score{scored(20, 5, 0, 0), scored(20, 9, -9, 1)}, 2},
+		"the largest was left":    {[]score{best, scored(n, 9, -.3, 1), before}, 1},
 	} {
 		all := []crossed{{scores: c.scores, to: len(c.scores)}}
-		if leaveBehind(all, 3); all[0].to != c.want {
+		if c.scores[len(c.scores)-1].left != nil {
+			all[0].to--
+		}
+		if leaveBehind(all, 5); all[0].to != c.want {
 			t.Errorf("%s: %d experts stay, want %d", name, all[0].to, c.want)
 		}
 		for j, s := range all[0].scores {
