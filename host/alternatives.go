@@ -25,7 +25,8 @@ func CrossValidate(ctx context.Context, act sdk.Activation, src dataset.Source, 
 	if from < 1 || to < from {
 		return nil, problem.Refuse("k from %d to %d, want 1 or more, the smaller first", from, to)
 	}
-	return crossvalidation.Of(ctx, Alternative{act, src, from, to, cfg, nil, nil}.tried(), parting(cfg, folds))
+	one := Alternative{Activation: act, Source: src, From: from, To: to, Config: cfg}
+	return crossvalidation.Of(ctx, one.tried(), parting(cfg, folds))
 }
 
 // everyK fits every number of experts to a table, each from its neighbours too as [FitRange] does.
@@ -67,11 +68,10 @@ type Alternative struct {
 // one of the fewest parameters, and among these of the highest. One of more parameters than the best that is 2.5
 // standard errors below it after 3, 5 or 7 parts is left. The standard error is that of the two's difference,
 //
-//	√n · sd(d_1, …, d_n),  d_r = w_r·(log p(y_r|x_r) − log q(y_r|x_r))
+//	√(n/(n−1) · (Σ w_r·d_r² − (Σ w_r·d_r)²/Σ w_r)),  d_r = log p(y_r|x_r) − log q(y_r|x_r)
 //
-// over the n rows, or groups of rows, for densities p and q that were fitted without the row's part. The parts are the
-// same for all, by the seed of the first, and several fits are made at a time, by the threads of the first.
-//
+// over the n rows, or groups, for densities p and q that were fitted without the row's part. The parts are the same for
+// all, by the seed of the first, and several fits are made at a time, by the threads of the first.
 // An alternative that does not fit the rows, or those without some part, is not chosen, and Fit.Descriptions says why;
 // where there is no other, its error is returned. Of a range those ks are compared for which the rows without a part
 // are enough. Families of whole numbers and of others are refused beside each other, whose probabilities and densities
@@ -115,8 +115,8 @@ func (a Alternative) tried() crossvalidation.Alternative {
 	return crossvalidation.Alternative{
 		Activation: a.Activation, Source: a.Source, Intercept: a.Config.Intercepts == BothIntercepts,
 		From: a.From, To: a.To, Settings: a.Settings, Refused: a.Refused,
-		Admit: func(ctx context.Context) error {
-			_, p, err := load(ctx, a.Activation, a.Source, a.Config.of(a.From))
+		Admit: func(ctx context.Context, rows dataset.Loaded) error {
+			_, p, err := load(ctx, a.Activation, rows, a.Config.of(a.From))
 			if err == nil {
 				p.Close()
 			}

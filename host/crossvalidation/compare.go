@@ -96,11 +96,10 @@ func chosenOf(all []Alternative, place []int, found []crossed) (*Comparison, err
 		}
 		for j, s := range t.scores {
 			if rows == 0 && s.left == nil {
-				rows = len(s.compared().terms)
+				rows = len(s.weights)
 			}
-			if s.left == nil && len(s.compared().terms) != rows {
-				return nil, problem.Refuse("descriptions of %d and %d rows do not compare", rows,
-					len(s.compared().terms))
+			if s.left == nil && len(s.weights) != rows {
+				return nil, problem.Refuse("descriptions of %d and %d rows do not compare", rows, len(s.weights))
 			}
 			scores, of, ks = append(scores, s), append(of, place[i]), append(ks, all[place[i]].From+j)
 		}

@@ -24,7 +24,7 @@ type Alternative struct {
 	// Fit fits every number of experts to some of the rows, on so many threads.
 	Fit func(ctx context.Context, rows dataset.Loaded, from, to, threads int) (criterion.Fits, error)
 	// Admit says what is wrong with all rows before there are parts; nil where nobody asks.
-	Admit func(ctx context.Context) error
+	Admit func(ctx context.Context, rows dataset.Loaded) error
 	// Settings are what tells it from the others, by their names: the table of all has them.
 	Settings map[string]string
 	// Refused says why it is none that can be fitted; nil of one that is tried.
@@ -91,7 +91,7 @@ func crossValidate(ctx context.Context, all []Alternative, by Parting, race bool
 			continue
 		}
 		if a.Admit != nil {
-			if out[i].err = a.Admit(ctx); out[i].err != nil {
+			if out[i].err = a.Admit(ctx, t.Loaded); out[i].err != nil {
 				continue
 			}
 		}
@@ -212,8 +212,7 @@ func leaveBehind(all []crossed, parts int) {
 			}
 		}
 	}
-	rows := func(s *score) int { return len(s.compared().terms) }
-	if top == nil || rows(top) < earlyRows {
+	if top == nil || len(top.weights) < earlyRows {
 		return
 	}
 	for i := range all {
@@ -223,7 +222,7 @@ func leaveBehind(all []crossed, parts int) {
 			if s.left != nil {
 				continue
 			}
-			if rows(s) != rows(top) {
+			if len(s.weights) != len(top.weights) {
 				break
 			}
 			by, se := s.below(top)

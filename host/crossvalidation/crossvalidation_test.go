@@ -24,7 +24,7 @@ func TestSimplest(t *testing.T) {
 		}
 		return s
 	}
-	blank := score{predictive: tally{terms: make([]float64, n)}}
+	blank := score{predictive: tally{terms: make([]float64, n)}, weights: make([]float64, n)}
 	base := beside(blank, -1, 1)
 	second := beside(base, .5, .1)
 	for name, c := range map[string]struct {

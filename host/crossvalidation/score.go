@@ -55,7 +55,8 @@ type score struct {
 	plain              bool // it is compared by plugIn
 	parameters         int
 	converged          int
-	observed, scored   float64 // weights of all groups, or rows, and of the rows with a mean, or a median
+	weights            []float64 // of all groups, or rows
+	observed, scored   float64   // the sum of these, and of the rows' with a mean, or a median
 	sse                float64
 	left               *behind // nil of one that is fitted without every part
 }
@@ -63,14 +64,14 @@ type score struct {
 // tally sums up log-densities of groups, or rows.
 type tally struct {
 	logLikelihood, squares float64
-	terms, weights         []float64 // log-densities times their weight, and that
+	terms                  []float64 // times their weight
 }
 
 // count adds one.
 func (t *tally) count(weight, logDensity float64) {
 	t.logLikelihood += weight * logDensity
 	t.squares += weight * logDensity * logDensity
-	t.terms, t.weights = append(t.terms, weight*logDensity), append(t.weights, weight)
+	t.terms = append(t.terms, weight*logDensity)
 }
 
 // standardError is that of the sum over observations of this weight.
@@ -80,7 +81,7 @@ func (t *tally) standardError(weight float64) float64 {
 
 // count adds a group, or a row.
 func (s *score) count(weight, predictive, plugIn float64) {
-	s.observed += weight
+	s.weights, s.observed = append(s.weights, weight), s.observed+weight
 	s.predictive.count(weight, predictive)
 	s.plugIn.count(weight, plugIn)
 }
@@ -141,8 +142,7 @@ func (s *score) add(ctx context.Context, act sdk.Activation, m *fitted.Model, le
 			s.count(groups.Weight[g], v, v)
 		}
 	}
-	known := uncertainty != nil && groups == nil
-	s.uncertain, s.bare = s.uncertain || known, m.Family != ""
+	s.uncertain, s.bare = s.uncertain || uncertainty != nil && groups == nil, m.Family != ""
 	return left.Read(ctx, func(b *model.Block) error {
 		p, err := predictor.Predict(ctx, b)
 		if err != nil {
@@ -158,7 +158,7 @@ func (s *score) add(ctx context.Context, act sdk.Activation, m *fitted.Model, le
 			w, y := b.Weight(r), scale.Back(v)
 			if groups == nil {
 				by := own.LogDens[r]
-				if known {
+				if uncertainty != nil {
 					by = predictor.LogPredictive(p, r, v) + scale.LogSlope(v)
 				}
 				s.count(w, by, own.LogDens[r])
@@ -198,7 +198,7 @@ func (s *score) sound() bool { return s.left == nil && numeric.Finite(s.compared
 func (s *score) below(other *score) (by, standardError float64) {
 	own, beside := s.compared(), other.compared()
 	var off tally
-	for t, weight := range own.weights {
+	for t, weight := range s.weights {
 		if weight > 0 {
 			off.count(weight, (beside.terms[t]-own.terms[t])/weight)
 		}

@@ -105,30 +105,19 @@ func (s *several) table(rng *rand.Rand, one *partition.Table) *partition.Table {
 // starts are the kinds of [surveyStarts]: clusters and handfuls are of all targets, residuals, and which rows fit their
 // line worst, of a random one.
 func (s *several) starts() []search.Start {
-	random, k := s.Random(), s.Problems[0].Shape.K
 	var working []*model.Data
 	for _, t := range s.tables {
 		working = append(working, t.Working)
 	}
-	kind := func(name string, one bool, label func(*partition.Table, *rand.Rand, int) []int) search.Start {
+	return inTurn(s.Random(), func(name string, alone bool, label labelling) search.Start {
 		return s.Lines(name, working, func(rng *rand.Rand) []int {
 			t := s.all
-			if one {
+			if alone {
 				t = s.table(rng, nil)
 			}
-			return label(t, rng, k)
+			return label(t, rng, s.Problems[0].Shape.K)
 		})
-	}
-	return []search.Start{
-		random,
-		kind(search.KindKMeans, false, (*partition.Table).ScaledClusters),
-		kind(search.KindPartition, true, (*partition.Table).Cuts),
-		kind(search.KindResiduals, true, (*partition.Table).ResidualClusters),
-		random,
-		kind(search.KindPartition, true, (*partition.Table).Cuts),
-		kind(search.KindTrimmed, true, (*partition.Table).Neighbourhoods),
-		kind(search.KindRows, false, (*partition.Table).Handfuls),
-	}
+	})
 }
 
 // varySeveral is [vary] of several targets.

@@ -16,21 +16,28 @@ import (
 
 // surveyStarts are the kinds of starts of a survey of a small table, in turn.
 func surveyStarts(p *problem.Problem, e *moment.Evidence, t *partition.Table) []search.Start {
-	random := search.Random(p, e)
-	kind := func(name string, label func(*partition.Table, *rand.Rand, int) []int) search.Start {
+	return inTurn(search.Random(p, e), func(name string, _ bool, label labelling) search.Start {
 		return search.Start{Kind: name, Draw: func(_ context.Context, rng *rand.Rand) (*model.Params, error) {
 			return partition.Lines(p, rng, t.Working, label(t, rng, p.Shape.K)), nil
 		}}
-	}
+	})
+}
+
+// labelling divides the rows of a table among so many experts.
+type labelling = func(t *partition.Table, rng *rand.Rand, k int) []int
+
+// inTurn are the kinds of starts, of lines of labelled rows by kind: of several targets together, or of a random one of
+// them alone.
+func inTurn(random search.Start, kind func(name string, alone bool, label labelling) search.Start) []search.Start {
 	return []search.Start{
 		random,
-		kind(search.KindKMeans, (*partition.Table).ScaledClusters),
-		kind(search.KindPartition, (*partition.Table).Cuts),
-		kind(search.KindResiduals, (*partition.Table).ResidualClusters),
+		kind(search.KindKMeans, false, (*partition.Table).ScaledClusters),
+		kind(search.KindPartition, true, (*partition.Table).Cuts),
+		kind(search.KindResiduals, true, (*partition.Table).ResidualClusters),
 		random,
-		kind(search.KindPartition, (*partition.Table).Cuts),
-		kind(search.KindTrimmed, (*partition.Table).Neighbourhoods),
-		kind(search.KindRows, (*partition.Table).Handfuls),
+		kind(search.KindPartition, true, (*partition.Table).Cuts),
+		kind(search.KindTrimmed, true, (*partition.Table).Neighbourhoods),
+		kind(search.KindRows, false, (*partition.Table).Handfuls),
 	}
 }
 
