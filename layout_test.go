@@ -122,7 +122,7 @@ var imports = map[string][]string{
 	"host/figures": {"solver", "host/experiment", "internal/shown", gonum, gonumPlot},
 	"host/problem": {"sdk", "internal/claims", "internal/kernel", "internal/memory", "host/model", "host/mixture", "host/dataset", "host/explore", "host/tensor", "host/loss", "host/native", gonum},
 	"host/moment":  {"sdk", "solver", "host/gaussians", "host/mixture", "host/model", "host/optim", "host/tensor", "host/problem", "internal/numeric", "internal/stream", gonum},
-	"host/search":  {"host/model", "host/mixture", "host/optim", "host/dataset", "host/loss", "host/infer", "host/infer/specification", "host/problem", "host/moment", "host/search/climb", "host/search/partition", "host/search/separation", "host/search/splitmerge", "internal/stream", gonum},
+	"host/search":  {"host/model", "host/mixture", "host/optim", "host/dataset", "host/loss", "host/infer", "host/infer/specification", "host/problem", "host/moment", "host/search/climb", "host/search/partition", "host/search/separation", "host/search/splitmerge", "host/search/starts", "internal/stream", gonum},
 
 	// Sums over a block's rows that know of no mixture.
 	"host/loss/gram": {"internal/kernel", "host/model", "internal/numeric", gonum},
@@ -166,20 +166,21 @@ var imports = map[string][]string{
 	"host/search/partition":  {"host/model", "host/problem", gonum},
 	"host/search/separation": {"host/model", "host/mixture", "host/problem", gonum},
 	"host/search/splitmerge": {"host/model", "host/mixture", "host/loss", "host/optim", "host/problem", "host/search/arrange", "host/search/climb", gonum},
+	"host/search/starts":     {"host/model", "host/moment", "host/loss", "host/optim", "host/problem", "host/search/climb", "host/search/partition", "internal/stream", gonum},
 
 	// What goes on from what it has found is handed to it, and what it begins with beside its own starts.
-	"host/search/narrower": {"host/model", "host/moment", "host/loss", "host/search", "host/search/survey", "host/search/tree", "internal/stream"},
+	"host/search/narrower": {"host/model", "host/moment", "host/loss", "host/search", "host/search/starts", "host/search/survey", "host/search/tree", "internal/stream"},
 	"host/search/penalty":  {"host/model", "host/loss", "host/loss/shrinkage", "host/infer", "host/optim", "host/problem", "host/search/climb", "internal/stream", gonum},
 	"host/search/rare":     {"host/model", "host/mixture", "host/loss", "host/problem", "host/search", "host/search/climb", "host/search/survey", "internal/stream", gonum},
-	"host/search/survey":   {"host/model", "host/mixture", "host/moment", "host/optim", "host/problem", "host/search", "host/search/climb", "host/search/partition", "internal/stream", gonum},
-	"host/search/tree":     {"host/model", "host/loss", "host/moment", "host/optim", "host/problem", "host/search", "host/search/arrange", "host/search/climb", "host/search/splitmerge", "internal/stream"},
-	"host/search/vacancy":  {"host/model", "host/mixture", "host/loss", "host/optim", "host/problem", "host/search", "host/search/climb", "host/search/partition", "host/search/splitmerge", "host/search/survey", "internal/kernel", "internal/numeric", "internal/stream", gonum},
+	"host/search/survey":   {"host/model", "host/mixture", "host/moment", "host/optim", "host/problem", "host/search", "host/search/climb", "host/search/partition", "host/search/starts", "internal/stream", gonum},
+	"host/search/tree":     {"host/model", "host/loss", "host/moment", "host/optim", "host/problem", "host/search", "host/search/arrange", "host/search/climb", "host/search/splitmerge", "host/search/starts", "internal/stream"},
+	"host/search/vacancy":  {"host/model", "host/mixture", "host/loss", "host/optim", "host/problem", "host/search", "host/search/climb", "host/search/partition", "host/search/splitmerge", "host/search/starts", "host/search/survey", "internal/kernel", "internal/numeric", "internal/stream", gonum},
 	"host/search/steps":    {"host/search", "host/search/narrower", "host/search/rare", "host/search/survey", "host/search/tree", "host/search/vacancy"},
 
 	// What tests of the search and its steps are made of.
 	"host/search/searchtest": {"sdk", "host/dataset", "host/loss", "host/model", "host/moment", "host/optim", "host/problem", "host/sample", "host/search/climb", "plugins/identity", gonum},
 
-	"host/descent": {"host/model", "host/optim", "host/metric", "host/loss", "host/loss/minibatch", "host/problem", "host/moment", "host/search", "host/search/climb", "internal/stream", gonum},
+	"host/descent": {"host/model", "host/optim", "host/metric", "host/loss", "host/loss/minibatch", "host/problem", "host/moment", "host/search", "host/search/climb", "host/search/starts", "internal/stream", gonum},
 
 	// What a method has found is written down, and told.
 	"host/result":        {"internal/numeric", "internal/stream", "host/dataset", "host/descent", "host/fitted", "host/fitted/advice", "host/fitted/known", "host/fitted/stated", "host/infer", "host/infer/gain", "host/infer/leaveoneout", "host/loss", "host/metric", "host/mixture", "host/model", "host/moment", "host/optim", "host/predict", "host/problem", "host/recheck", "host/result/warn", "host/search", "host/search/climb", "host/search/penalty", "host/search/separation", "host/shard/newton", "host/terms", gonum},
@@ -192,14 +193,14 @@ var imports = map[string][]string{
 	"host/checkpoint":      {"internal/claims", "internal/envelope", "internal/numeric", "host/fitted", "host/model", "host/optim", "host/problem", "host/search"},
 	"host/crossvalidation": {"sdk", "internal/numeric", "host/criterion", "host/dataset", "host/fitted", "host/loss", "host/loss/gram", "host/model", "host/predict", "host/problem", "host/search/penalty", gonum},
 
-	"host":                     {"sdk", "internal/claims", "internal/stream", "host/atleast", "host/checkpoint", "host/criterion", "host/crossvalidation", "host/dataset", "host/descent", "host/fitted", "host/fitted/stated", "host/infer", "host/loss", "host/mixture", "host/model", "host/moment", "host/optim", "host/predict", "host/problem", "host/recheck", "host/result", "host/result/remedy", "host/search", "host/search/climb", "host/search/steps", "host/search/vacancy", "host/shard", "host/terms"},
+	"host":                     {"sdk", "internal/claims", "internal/stream", "host/atleast", "host/checkpoint", "host/criterion", "host/crossvalidation", "host/dataset", "host/descent", "host/fitted", "host/fitted/stated", "host/infer", "host/loss", "host/mixture", "host/model", "host/moment", "host/optim", "host/predict", "host/problem", "host/recheck", "host/result", "host/result/remedy", "host/search", "host/search/climb", "host/search/starts", "host/search/steps", "host/search/vacancy", "host/shard", "host/terms"},
 	"host/network":             {"sdk", "sdk/gauss", "solver/properties", "internal/numeric", "host/model", "host/optim", "host/tensor", "host/metric", "host/dataset", "host/infer", "host/infer/specification", "host/problem", "host/recheck", "internal/stream", gonum},
 	"host/network/networkfile": {"internal/atomicfile", "internal/numeric", "host/dataset", "host/fitted", "host/fitted/check", "host/fitted/jsonfile", "host/fitted/stated", "host/model", "host/native", gonum},
 	"host/diverse":             {"sdk/gauss", "host/model", "host/optim", "host/network", "internal/stream", gonum},
 	"host/catalog": {"sdk", "expression", "table", "internal/claims", "internal/pluginproc", "internal/sandbox", "internal/spotcheck", "internal/suggest", "internal/wasm", "internal/wire", "internal/atomicfile",
 		"plugins/exp", "plugins/identity", "plugins/leakyrelu", "plugins/probit", "plugins/relu", "plugins/sigmoid", "plugins/softplus", "plugins/tanh", "golang.org/x/sys"},
 
-	"host/experiment": {"sdk", "sdk/gauss", "solver", "solver/properties", "host/network", "host/diverse", "host/model", "host/mixture", "host/problem", "host/moment", "host/search", "host/search/climb", "host/search/steps", "host/optim", "host/metric", "host/tensor",
+	"host/experiment": {"sdk", "sdk/gauss", "solver", "solver/properties", "host/network", "host/diverse", "host/model", "host/mixture", "host/problem", "host/moment", "host/search", "host/search/climb", "host/search/starts", "host/search/steps", "host/optim", "host/metric", "host/tensor",
 		"host/dataset", "host/sample", "host/loss", "host/loss/minibatch", "host/fitted", "host/catalog", "host/gru", "host/gru/states", "host/infer/gain", "examples", "internal/atomicfile", "internal/stream", gonum},
 
 	// A fit is described, for the command and for other programs.

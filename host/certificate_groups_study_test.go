@@ -20,8 +20,8 @@ import (
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/moment"
 	"github.com/gatedlearning/moe/host/problem"
-	"github.com/gatedlearning/moe/host/search"
 	"github.com/gatedlearning/moe/host/search/climb"
+	"github.com/gatedlearning/moe/host/search/starts"
 )
 
 // The study of the certificate by groups goes in pieces, each of which adds a line
@@ -129,7 +129,7 @@ func (g groupDesign) best(t *testing.T, p *problem.Problem, e *moment.Evidence, 
 	n := float64(p.N())
 	for stream := range uint64(*groupStarts) {
 		rng := rand.New(rand.NewPCG(seed, 1<<40+stream))
-		q, err := search.Random(p, e).Draw(t.Context(), rng)
+		q, err := starts.Random(p, e).Draw(t.Context(), rng)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -26,6 +26,7 @@ import (
 	"github.com/gatedlearning/moe/host/sample"
 	"github.com/gatedlearning/moe/host/search"
 	"github.com/gatedlearning/moe/host/search/climb"
+	"github.com/gatedlearning/moe/host/search/starts"
 	"github.com/gatedlearning/moe/internal/testslow"
 	"github.com/gatedlearning/moe/plugins/identity"
 	"github.com/gatedlearning/moe/plugins/leakyrelu"
@@ -404,7 +405,7 @@ func short(tests []infer.Test) (out []string) {
 // with a small σ, from which more of them get stuck.
 func (s studyDesign) locals(t *testing.T, p *problem.Problem, e *moment.Evidence, best float64, n *tally) {
 	for stream := range uint64(s.k + 2) {
-		q, err := search.Random(p, e).Draw(t.Context(), rand.New(rand.NewPCG(99, stream)))
+		q, err := starts.Random(p, e).Draw(t.Context(), rand.New(rand.NewPCG(99, stream)))
 		if err != nil {
 			t.Fatal(err)
 		}

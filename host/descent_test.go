@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/gatedlearning/moe/host/descent"
-	"github.com/gatedlearning/moe/host/search"
+	"github.com/gatedlearning/moe/host/search/starts"
 	"github.com/gatedlearning/moe/internal/testslow"
 
 	"gonum.org/v1/gonum/floats"
@@ -77,7 +77,7 @@ func TestL2(t *testing.T) {
 			t.Errorf("%s: %s, E_reg %v", name, m.Fit.Status, m.Truth.EReg)
 		}
 	}
-	if own.Fit.Starts[0].Kind != search.KindOwn {
+	if own.Fit.Starts[0].Kind != starts.KindOwn {
 		t.Errorf("start of kind %s", own.Fit.Starts[0].Kind)
 	}
 }

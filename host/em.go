@@ -12,11 +12,11 @@ import (
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/host/result"
 	"github.com/gatedlearning/moe/host/search"
+	"github.com/gatedlearning/moe/host/search/starts"
 	"github.com/gatedlearning/moe/internal/stream"
 )
 
-// EM is joint EM from random starts, the paper's baseline: with σ fixed where it
-// is known, free otherwise.
+// EM is joint EM from random starts, the paper's baseline: with σ fixed where it is known, free otherwise.
 type EM struct {
 	Starts int // so many; 0: 8
 }
@@ -35,13 +35,13 @@ func (m EM) starts() int { return startsOr(m.Starts, 8) }
 
 func (m EM) fit(ctx context.Context, p *problem.Problem, e *moment.Evidence, c run) (*result.Outcome, error) {
 	all := randomStarts(c.Config, m.starts())
-	random := search.Random(p, e)
+	random := starts.Random(p, e)
 	ended := starting(c.Config, len(all))
 	err := search.Draw(ctx, p, all, stream.Start, 0,
 		func(ctx context.Context, candidate *search.Candidate, rng *rand.Rand) error {
 			start := random
-			if candidate.Kind == search.KindOwn {
-				start = search.Own(p, c.Start)
+			if candidate.Kind == starts.KindOwn {
+				start = starts.Own(p, c.Start)
 			}
 			q, err := start.Draw(ctx, rng)
 			if err != nil {
@@ -88,15 +88,14 @@ func starting(c Config, n int) (ended func()) {
 	}
 }
 
-// randomStarts are n candidates from random starts, the user's own first if there
-// is one.
+// randomStarts are n candidates from random starts, the user's own first if there is one.
 func randomStarts(c Config, n int) []*search.Candidate {
 	all := make([]*search.Candidate, n)
 	for i := range all {
-		all[i] = &search.Candidate{Kind: search.KindRandom}
+		all[i] = &search.Candidate{Kind: starts.KindRandom}
 	}
 	if c.Start != nil {
-		all[0].Kind = search.KindOwn
+		all[0].Kind = starts.KindOwn
 	}
 	return all
 }

@@ -29,7 +29,7 @@ import (
 	"github.com/gatedlearning/moe/host/recheck"
 	"github.com/gatedlearning/moe/host/result"
 	"github.com/gatedlearning/moe/host/result/remedy"
-	"github.com/gatedlearning/moe/host/search"
+	"github.com/gatedlearning/moe/host/search/starts"
 	"github.com/gatedlearning/moe/internal/claims"
 	"github.com/gatedlearning/moe/sdk"
 )
@@ -192,7 +192,7 @@ func possible(ctx context.Context, p *problem.Problem, start *model.Params) erro
 	if start == nil || start.K != p.Shape.K || start.D != p.Shape.D {
 		return nil // of another k in a range, which stands aside
 	}
-	q, err := search.Own(p, start).Draw(ctx, nil)
+	q, err := starts.Own(p, start).Draw(ctx, nil)
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/host/result"
 	"github.com/gatedlearning/moe/host/search"
+	"github.com/gatedlearning/moe/host/search/starts"
 )
 
 // L4 is 002 Section 4 on a table: SGD on L4 in ℝ^d from random unit rows, the
@@ -58,7 +59,7 @@ func (m L4) fit(ctx context.Context, p *problem.Problem, e *moment.Evidence, c r
 	out.Descended, out.Estimate = d.Record, d.Estimate
 	out.Estimate.Sign(p, e)
 	out.Note(out.Estimate.Notes...)
-	candidate := &search.Candidate{Kind: search.KindRandom, Rows: p.N(), Agrees: true}
+	candidate := &search.Candidate{Kind: starts.KindRandom, Rows: p.N(), Agrees: true}
 	c.show(StageRefining, 0, 1)
 	var held string
 	if candidate.Params, candidate.Run, held, err = gate(ctx, p, p.Shape.Adopt(out.Estimate.Params),

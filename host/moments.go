@@ -13,10 +13,10 @@ import (
 	"github.com/gatedlearning/moe/host/result"
 	"github.com/gatedlearning/moe/host/search"
 	"github.com/gatedlearning/moe/host/search/climb"
+	"github.com/gatedlearning/moe/host/search/starts"
 )
 
-// Moments is the paper alone: regressors from the moment tensors, gating by
-// L_log.
+// Moments is the paper alone: regressors from the moment tensors, gating by L_log.
 type Moments struct {
 	Mu float64 // weight μ of L4 (002 Eq. 7), see [moment.EstimateParams]; 0: rows held orthonormal
 	// Radius bounds the gating vectors: |w_i| ≤ Radius (002 §3.2), for features as
@@ -43,11 +43,10 @@ func (m Moments) fit(ctx context.Context, p *problem.Problem, e *moment.Evidence
 	if err != nil {
 		return nil, err
 	}
-	return fromTensors(ctx, p, e, estimate, obstacle, search.KindMoments, m.Radius, m)
+	return fromTensors(ctx, p, e, estimate, obstacle, starts.KindMoments, m.Radius, m)
 }
 
-// fromTensors is the outcome of a method that estimates the regressors from moment
-// tensors and fits the gate to them.
+// fromTensors is the outcome of a method that estimates the regressors from moment tensors and fits the gate to them.
 func fromTensors(ctx context.Context, p *problem.Problem, e *moment.Evidence, estimate *moment.Estimate, obstacle,
 	kind string, radius float64, m Method) (_ *result.Outcome, err error) {
 	if estimate == nil {
@@ -81,7 +80,7 @@ func gate(ctx context.Context, p *problem.Problem, q *model.Params,
 	if radius > 0 {
 		return descent.Gate(ctx, p, q, radius)
 	}
-	q, run, err := search.FitGate(ctx, p, p.Rows, q, 0, p.Threads)
+	q, run, err := starts.FitGate(ctx, p, p.Rows, q, 0, p.Threads)
 	if err != nil || p.Shape.Sigma == 0 {
 		return q, run, "", err
 	}

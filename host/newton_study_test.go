@@ -20,6 +20,7 @@ import (
 	"github.com/gatedlearning/moe/host/sample"
 	"github.com/gatedlearning/moe/host/search"
 	"github.com/gatedlearning/moe/host/search/climb"
+	"github.com/gatedlearning/moe/host/search/starts"
 	"github.com/gatedlearning/moe/internal/designtest"
 	"github.com/gatedlearning/moe/internal/testslow"
 	"github.com/gatedlearning/moe/plugins/identity"
@@ -167,7 +168,7 @@ func (c leaningPair) course(t testing.TB, n, corrections int, seed uint64) (out 
 		return out
 	}
 	_, out.start = across(est.Params, truth)
-	q, _, err := search.FitGate(ctx, p, p.Rows, p.Shape.Adopt(est.Params), 0, 1)
+	q, _, err := starts.FitGate(ctx, p, p.Rows, p.Shape.Adopt(est.Params), 0, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,7 +21,7 @@ import (
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/model"
-	"github.com/gatedlearning/moe/host/search"
+	"github.com/gatedlearning/moe/host/search/starts"
 	"github.com/gatedlearning/moe/internal/testslow"
 	"github.com/gatedlearning/moe/plugins/identity"
 )
@@ -168,7 +168,7 @@ func TestOwnStart(t *testing.T) {
 			if gain := m.Fit.LogLikelihood - plain.Fit.LogLikelihood; gain < -1e-6 {
 				t.Errorf("%s, %s: log-likelihood %v below that without the start", method.Name(), name, -gain)
 			}
-			own := slices.IndexFunc(m.Fit.Starts, func(s fitted.Start) bool { return s.Kind == search.KindOwn })
+			own := slices.IndexFunc(m.Fit.Starts, func(s fitted.Start) bool { return s.Kind == starts.KindOwn })
 			if own < 0 {
 				t.Fatalf("%s, %s: no start of kind own", method.Name(), name)
 			}

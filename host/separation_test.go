@@ -23,6 +23,7 @@ import (
 	"github.com/gatedlearning/moe/host/moment"
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/search"
+	"github.com/gatedlearning/moe/host/search/starts"
 	"github.com/gatedlearning/moe/internal/stream"
 	"github.com/gatedlearning/moe/internal/testslow"
 	"github.com/gatedlearning/moe/plugins/identity"
@@ -155,7 +156,7 @@ var (
 // bestOfEM returns the highest log-likelihood of EM on all rows from so many random
 // starts with a gate of 0 and a σ as large as the target's rms: until a step gains
 // less than 1e−8 a row, or 5,000 steps.
-func bestOfEM(t testing.TB, act sdk.Activation, src dataset.Source, cfg Config, starts int) float64 {
+func bestOfEM(t testing.TB, act sdk.Activation, src dataset.Source, cfg Config, runs int) float64 {
 	t.Helper()
 	ctx := t.Context()
 	_, p, err := load(ctx, act, src, cfg)
@@ -166,7 +167,7 @@ func bestOfEM(t testing.TB, act sdk.Activation, src dataset.Source, cfg Config, 
 	if err != nil {
 		t.Fatal(err)
 	}
-	all, random, best := make([]*search.Candidate, starts), search.Random(p, e), math.Inf(-1)
+	all, random, best := make([]*search.Candidate, runs), starts.Random(p, e), math.Inf(-1)
 	for i := range all {
 		all[i] = &search.Candidate{}
 	}

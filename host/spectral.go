@@ -9,6 +9,7 @@ import (
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/host/result"
 	"github.com/gatedlearning/moe/host/search"
+	"github.com/gatedlearning/moe/host/search/starts"
 )
 
 // Spectral is 001, method 1: regressors, signs and proportions from the
@@ -46,7 +47,7 @@ func (m Spectral) fit(ctx context.Context, p *problem.Problem, e *moment.Evidenc
 			return nil, err
 		}
 	}
-	return fromTensors(ctx, p, e, estimate, obstacle, search.KindSpectral, m.Radius, m)
+	return fromTensors(ctx, p, e, estimate, obstacle, starts.KindSpectral, m.Radius, m)
 }
 
 // corrected fits the gate and takes off what it has in the tensors, in rounds, until one turns no regressor by more
@@ -59,7 +60,7 @@ func (m Spectral) corrected(ctx context.Context, p *problem.Problem, e *moment.E
 	}
 	best, least, turned, small := est, math.Inf(1), math.Inf(1), 1/float64(p.N())
 	for round := 0; ; round++ {
-		q, run, err := search.FitGate(ctx, p, p.Rows, p.Shape.Adopt(est.Params), 0, p.Threads)
+		q, run, err := starts.FitGate(ctx, p, p.Rows, p.Shape.Adopt(est.Params), 0, p.Threads)
 		if err != nil {
 			return nil, err
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/search"
+	"github.com/gatedlearning/moe/host/search/starts"
 )
 
 // TestScreening: candidates go through JSON and back to the last bit, those that failed too; of another shape, and with
@@ -23,9 +24,9 @@ func TestScreening(t *testing.T) {
 	failed := p.Clone()
 	failed.Regressors[0] = math.Inf(1)
 	state := search.State{Least: 3, Candidates: []*search.Candidate{
-		{Kind: search.KindRandom, Rows: 7, Agrees: true, Params: p,
+		{Kind: starts.KindRandom, Rows: 7, Agrees: true, Params: p,
 			Run: &optim.Result{X: []float64{1, 2}, Value: 0.7, Status: optim.Converged, Iterations: 4, Trace: []float64{1, 0.7}}},
-		{Kind: search.KindRandom, Params: failed, Run: &optim.Result{Value: math.Inf(1), Status: optim.NotRun}},
+		{Kind: starts.KindRandom, Params: failed, Run: &optim.Result{Value: math.Inf(1), Status: optim.NotRun}},
 	}}
 	c := &Checkpoint{Screening: screening{Least: state.Least, Done: state.Done}}
 	for _, candidate := range state.Candidates {

@@ -19,6 +19,7 @@ import (
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/host/search"
 	"github.com/gatedlearning/moe/host/search/climb"
+	"github.com/gatedlearning/moe/host/search/starts"
 	"github.com/gatedlearning/moe/internal/stream"
 )
 
@@ -132,8 +133,8 @@ func (l L2) descend(ctx context.Context, p *problem.Problem, e *moment.Evidence,
 	k, d := p.Shape.K, p.Shape.D
 	loss2 := newUnitL2(k, d, p.G, e.Norm)
 	x0 := model.RandomDirections(rng, 2*k-1, d)
-	if c.Kind == search.KindOwn {
-		q, err := search.Own(p, own).Draw(ctx, rng)
+	if c.Kind == starts.KindOwn {
+		q, err := starts.Own(p, own).Draw(ctx, rng)
 		if err != nil {
 			return "", err
 		}

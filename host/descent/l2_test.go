@@ -21,6 +21,7 @@ import (
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/host/sample"
 	"github.com/gatedlearning/moe/host/search"
+	"github.com/gatedlearning/moe/host/search/starts"
 	"github.com/gatedlearning/moe/plugins/identity"
 	"github.com/gatedlearning/moe/plugins/relu"
 	"github.com/gatedlearning/moe/plugins/sigmoid"
@@ -161,9 +162,9 @@ func TestL2Fit(t *testing.T) {
 	p, e, truth := drawn(t, identity.Family, 3000, problem.Request{})
 	var all []*search.Candidate
 	for i := range 5 {
-		c := &search.Candidate{Kind: search.KindRandom}
+		c := &search.Candidate{Kind: starts.KindRandom}
 		if i == 4 {
-			c.Kind = search.KindOwn
+			c.Kind = starts.KindOwn
 		}
 		all = append(all, c)
 	}
@@ -186,7 +187,7 @@ func TestL2Fit(t *testing.T) {
 			t.Errorf("candidate %d (%v) is %v from the best; it agrees: %v", i, c.Run.Status, apart, c.Agrees)
 		}
 	}
-	if own := slices.IndexFunc(all, func(c *search.Candidate) bool { return c.Kind == search.KindOwn }); !all[own].Agrees {
+	if own := slices.IndexFunc(all, func(c *search.Candidate) bool { return c.Kind == starts.KindOwn }); !all[own].Agrees {
 		t.Errorf("the start at the truth came to a loss of %v, the best to %v", *all[own].Loss, *all[0].Loss)
 	}
 	want := &Record{
@@ -203,12 +204,12 @@ func TestL2Fit(t *testing.T) {
 func TestL2Diverged(t *testing.T) {
 	p, e, truth := drawn(t, identity.Family, 1000, problem.Request{})
 	l := L2{MiniBatches: MiniBatches{Batch: 100, StepSize: 1e6, Schedule: optim.Constant{}, Epochs: 20}}
-	c := &search.Candidate{Kind: search.KindOwn}
+	c := &search.Candidate{Kind: starts.KindOwn}
 	early, err := l.descend(t.Context(), p, e, c, optim.SGD, truth, rand.New(rand.NewPCG(1, 1)), func() {})
 	if err != nil || early != "" || c.Run.Status != optim.Diverged || !slices.Equal(c.Params.Regressors, truth.Regressors) || !slices.Equal(c.Params.Gating, truth.Gating) {
 		t.Errorf("%v at regressors %v, ended early %q, error %v", c.Run.Status, c.Params.Regressors, early, err)
 	}
-	all := []*search.Candidate{c, {Kind: search.KindRandom}}
+	all := []*search.Candidate{c, {Kind: starts.KindRandom}}
 	record, notes, err := l.Fit(t.Context(), p, e, all, truth, nil)
 	if err != nil || record.Made >= record.Steps || len(notes) != 1 && len(notes) != 2 || !strings.HasPrefix(notes[0], "l2 diverged from 2 of 2 starts") {
 		t.Errorf("made %d of %d steps, notes %q, error %v", record.Made, record.Steps, notes, err)
@@ -245,7 +246,7 @@ func TestL2Refuses(t *testing.T) {
 	p, e, _ := drawn(t, identity.Family, 300, problem.Request{})
 	q := *p
 	q.G = problem.Evaluator{Activation: infinite{}}
-	all := []*search.Candidate{{Kind: search.KindRandom}}
+	all := []*search.Candidate{{Kind: starts.KindRandom}}
 	_, _, err := L2{MiniBatches: MiniBatches{Epochs: 1}}.Fit(t.Context(), &q, e, all, nil, nil)
 	if fault, ok := err.(*dataset.Error); !ok || !strings.Contains(fault.Msg, "finite likelihood") {
 		t.Errorf("error %v", err)
@@ -329,7 +330,7 @@ func TestBoundOfDescent(t *testing.T) {
 	bound := 1e-6 / 0x1p-53 / 5 // five terms, of which each is rounded by 2⁻⁵³ of r(W)
 	for _, step := range []float64{1e-9, 1e6} {
 		l := L2{MiniBatches: MiniBatches{Batch: 100, StepSize: step, Schedule: optim.Constant{}, Epochs: 2}}
-		c := &search.Candidate{Kind: search.KindOwn}
+		c := &search.Candidate{Kind: starts.KindOwn}
 		if _, err := l.descend(t.Context(), p, e, c, optim.SGD, start, rand.New(rand.NewPCG(1, 1)), func() {}); err != nil {
 			t.Fatal(err)
 		}

@@ -11,8 +11,8 @@ import (
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/moment"
 	"github.com/gatedlearning/moe/host/problem"
-	"github.com/gatedlearning/moe/host/search"
 	"github.com/gatedlearning/moe/host/search/climb"
+	"github.com/gatedlearning/moe/host/search/starts"
 	"github.com/gatedlearning/moe/host/tensor"
 )
 
@@ -79,7 +79,7 @@ func obliquePoint(ctx context.Context, s *study, n, run int, out *output) error 
 	if n > 100000 {
 		return nil
 	}
-	q, _, err := search.FitGate(ctx, p, p.Rows, p.Shape.Adopt(deflated), 0, 1)
+	q, _, err := starts.FitGate(ctx, p, p.Rows, p.Shape.Adopt(deflated), 0, 1)
 	if err != nil {
 		return err
 	}

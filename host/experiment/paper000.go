@@ -9,7 +9,7 @@ import (
 
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/moment"
-	"github.com/gatedlearning/moe/host/search"
+	"github.com/gatedlearning/moe/host/search/starts"
 )
 
 // paper000 is 000 Section 4.
@@ -167,7 +167,7 @@ func sameRowsUnit(s setting, n, run int) unit {
 			return err
 		}
 		if estimate != nil {
-			q, _, err := search.FitGate(ctx, p, p.Rows, p.Shape.Adopt(estimate.Params), 0, 1)
+			q, _, err := starts.FitGate(ctx, p, p.Rows, p.Shape.Adopt(estimate.Params), 0, 1)
 			if err != nil {
 				return err
 			}

@@ -9,7 +9,7 @@ import (
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/moment"
 	"github.com/gatedlearning/moe/host/problem"
-	"github.com/gatedlearning/moe/host/search"
+	"github.com/gatedlearning/moe/host/search/starts"
 	"github.com/gatedlearning/moe/host/tensor"
 )
 
@@ -219,7 +219,7 @@ func (s *study) bySpectral(ctx context.Context) (reg, gate float64, err error) {
 	if err != nil || estimate == nil {
 		return 1, 1, err
 	}
-	q, _, err := search.FitGate(ctx, p, p.Rows, p.Shape.Adopt(estimate.Params), 0, 1)
+	q, _, err := starts.FitGate(ctx, p, p.Rows, p.Shape.Adopt(estimate.Params), 0, 1)
 	if err != nil {
 		return 0, 0, err
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/gatedlearning/moe/host/moment"
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/host/search/starts"
 	"github.com/gatedlearning/moe/internal/stream"
 )
 
@@ -89,7 +90,7 @@ func auto(ctx context.Context, p *problem.Problem, e *moment.Evidence, s Setting
 	}
 	t.Others = out.Survey.optima()
 	if out.Survey != nil {
-		t.Soft = Start{} // it has made them
+		t.Soft = starts.Start{} // it has made them
 	}
 	if begin := t.Steps.Narrower; begin != nil {
 		if err := begin(ctx, t, e, out.Survey != nil); err != nil {
@@ -190,7 +191,7 @@ func (f *Found) keep(ctx context.Context, t *Task, own *model.Params) (kept bool
 	if !free.Sigma {
 		q = p.Shape.WithNoise(q, p.Shape.Sigma)
 	}
-	c, err := t.ClimbFrom(ctx, free, KindOwn, q)
+	c, err := t.ClimbFrom(ctx, free, starts.KindOwn, q)
 	if c == nil || err != nil || c.Run.Status != optim.Converged || !c.Beats(f.Best, p.N()) {
 		return false, err
 	}
@@ -292,6 +293,10 @@ func joined(all, others []*Candidate, best *Candidate, tolerance float64) []*Can
 	return append(all, others...)
 }
 
+// levelRows is how many times the rows of the screening a start by [starts.Heteroscedastic] has: an expert is found by
+// rows of its own alone.
+const levelRows = 2
+
 // NewTask is the search: which starts, on which rows. The user's own and the
 // moment estimate come first, then the kinds in turn.
 func NewTask(ctx context.Context, p *problem.Problem, e *moment.Evidence, estimate *moment.Estimate,
@@ -302,7 +307,7 @@ func NewTask(ctx context.Context, p *problem.Problem, e *moment.Evidence, estima
 	}
 	t := &Task{Problem: p, Part: part, Starts: s.Starts, Steps: s.Steps, Follow: s.Follow}
 	if s.Own != nil {
-		t.First = append(t.First, Own(p, s.Own))
+		t.First = append(t.First, starts.Own(p, s.Own))
 	}
 	if !p.OneGate() {
 		first, cycle := s.Steps.tree(p, e, estimate, part)
@@ -310,7 +315,7 @@ func NewTask(ctx context.Context, p *problem.Problem, e *moment.Evidence, estima
 		return t, nil
 	}
 	if estimate != nil {
-		t.First = append(t.First, Moments(p, e, KindMoments, estimate, part))
+		t.First = append(t.First, starts.Moments(p, e, starts.KindMoments, estimate, part))
 	}
 	if e.Cubic() { // with polynomials it is no better than the start from L4
 		spectral, _, err := moment.EstimateSpectral(ctx, p.Plain(), e)
@@ -318,32 +323,39 @@ func NewTask(ctx context.Context, p *problem.Problem, e *moment.Evidence, estima
 			return nil, err
 		}
 		if spectral != nil {
-			t.First = append(t.First, Moments(p, e, KindSpectral, spectral, part))
+			t.First = append(t.First, starts.Moments(p, e, starts.KindSpectral, spectral, part))
 		}
 	}
-	random := Random(p, e)
+	random := starts.Random(p, e)
 	if p.Link == nil { // they begin with noise as large as y
 		t.Soft = random
 	}
-	var subspace Start
+	if starts.ManyShare(p) {
+		levelled, err := screeningPart(ctx, p.Rows, levelRows*p.Shape.Parameters())
+		if err != nil {
+			return nil, err
+		}
+		random = starts.Heteroscedastic(p, e, levelled)
+	}
+	var subspace starts.Start
 	within := e.Subspace != nil && p.Shape.K > 1 && p.Link == nil // small mixtures there are of normal noise
 	if within {
 		projected, err := model.InMemory(ctx, e.Subspace.Project(part), 1)
 		if err != nil {
 			return nil, err
 		}
-		subspace = Subspace(p, e, projected)
+		subspace = starts.Subspace(p, e, projected)
 	}
 	switch general := p.Shape.Intercept || p.Shape.GateIntercept && !p.Shape.ConstantGate || !p.Inputs.Standard() ||
 		p.Link != nil; {
 	case within && general:
-		t.Cycle = []Start{KMeans(p, part), subspace, random}
+		t.Cycle = []starts.Start{starts.KMeans(p, part), subspace, random}
 	case within:
-		t.Cycle = []Start{subspace, subspace, random}
+		t.Cycle = []starts.Start{subspace, subspace, random}
 	case general:
-		t.Cycle = []Start{KMeans(p, part), random}
+		t.Cycle = []starts.Start{starts.KMeans(p, part), random}
 	default:
-		t.Cycle = []Start{random}
+		t.Cycle = []starts.Start{random}
 	}
 	return t, nil
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/gatedlearning/moe/host/moment"
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/host/search/starts"
 	"github.com/gatedlearning/moe/plugins/identity"
 	"github.com/gatedlearning/moe/plugins/relu"
 	"github.com/gatedlearning/moe/plugins/tanh"
@@ -90,8 +91,8 @@ func TestKindsOfStarts(t *testing.T) {
 	leaves, _ := drawn(t, relu.Family, 4, 8, 3000, 0.1, 2, problem.Request{Tree: tree(t, "2x2")})
 	flat := *plain
 	flat.Shape.Tree = tree(t, "2")
-	handed := func(*problem.Problem, *moment.Evidence, *moment.Estimate, model.Rows) (first, cycle []Start) {
-		return []Start{{Kind: "a"}}, []Start{{Kind: "b"}, {Kind: "c"}}
+	handed := func(*problem.Problem, *moment.Evidence, *moment.Estimate, model.Rows) (first, cycle []starts.Start) {
+		return []starts.Start{{Kind: "a"}}, []starts.Start{{Kind: "b"}, {Kind: "c"}}
 	}
 	odd := *plain
 	odd.Inputs = &problem.Inputs{Far: "something"}
@@ -131,7 +132,7 @@ func TestKindsOfStarts(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		kinds := func(starts []Start) string {
+		kinds := func(starts []starts.Start) string {
 			var out []string
 			for _, s := range starts {
 				out = append(out, s.Kind)

@@ -18,6 +18,7 @@ import (
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/host/search/climb"
 	"github.com/gatedlearning/moe/host/search/separation"
+	"github.com/gatedlearning/moe/host/search/starts"
 	"github.com/gatedlearning/moe/internal/stream"
 )
 
@@ -45,8 +46,19 @@ type Candidate struct {
 	Gains     []Gain             // what steps have gained on the way to it
 	Contended bool               // it was refined before more starts were made, and will be again
 
-	start   Start
+	start   starts.Start
 	refined *Candidate // what became of it on more rows
+}
+
+// Place puts c where a start begins; the zero value leaves it where it is.
+func (c *Candidate) Place(ctx context.Context, s starts.Start, rng *rand.Rand) (err error) {
+	switch {
+	case s.Vector != nil:
+		c.Vector, err = s.Vector(ctx, rng)
+	case s.Draw != nil:
+		c.Params, err = s.Draw(ctx, rng)
+	}
+	return err
 }
 
 // Failed says whether the start led nowhere: to no finite likelihood.
@@ -161,7 +173,7 @@ func (c *Candidate) climb(ctx context.Context, l Surface, rows int) error {
 	switch {
 	case c.Run.Status == optim.Converged && c.Rows < rows && c.Rows >= climb.NearRows*l.Dim():
 		to = climb.Near
-	case 0 < c.Ridge && c.Ridge < ScreenRidge:
+	case 0 < c.Ridge && c.Ridge < starts.ScreenRidge:
 		to = climb.Extrapolated
 	}
 	run, err := to(ctx, l, l.Where(c), nil)

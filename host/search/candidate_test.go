@@ -18,6 +18,7 @@ import (
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/host/search/climb"
+	"github.com/gatedlearning/moe/host/search/starts"
 	"github.com/gatedlearning/moe/internal/stream"
 	"github.com/gatedlearning/moe/plugins/identity"
 )
@@ -96,7 +97,7 @@ func TestDegenerateNeverBest(t *testing.T) {
 	good, shrunk := at(p, 0.5, -1, 0.5, 1.5), at(p, 0.3, -1, 1, 0)
 	shrunk.Regressor(2)[0], shrunk.RegressorIntercepts[2], shrunk.Sigma[2] = 300, 0.85-300*0.3, 0.003
 	shrunk = p.Units.Into(shrunk)
-	task := &Task{Steps: coreSteps(), Problem: p, Part: p.Rows, First: []Start{from(good), from(shrunk), from(good), from(good)}, Starts: 4}
+	task := &Task{Steps: coreSteps(), Problem: p, Part: p.Rows, First: []starts.Start{from(good), from(shrunk), from(good), from(good)}, Starts: 4}
 	best, all := run(t, task, State{})
 	last := all[3]
 	if !last.Degenerate || last.Agrees || last.Run.Status != optim.Converged {

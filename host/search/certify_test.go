@@ -16,6 +16,7 @@ import (
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/host/search/starts"
 	"github.com/gatedlearning/moe/plugins/identity"
 	"github.com/gatedlearning/moe/plugins/sigmoid"
 	"github.com/gatedlearning/moe/sdk"
@@ -116,16 +117,16 @@ func TestEvidence(t *testing.T) {
 		return c
 	}
 	best := ended(-1, optim.Converged, false)
-	below := made(KindRandom, ended(-1+2*tolerance, optim.Converged, false), true) // of the part, refined to the same optimum
-	back := made(KindRandom, ended(-1+2*tolerance, optim.Converged, false), true)
+	below := made(starts.KindRandom, ended(-1+2*tolerance, optim.Converged, false), true) // of the part, refined to the same optimum
+	back := made(starts.KindRandom, ended(-1+2*tolerance, optim.Converged, false), true)
 	back.refined = best
 	others := []*Candidate{
-		made(KindKMeans, ended(-0.5, optim.Converged, false), false),
-		made(KindMoments, ended(-3, optim.Converged, true), false),
-		made(KindSpan, ended(math.NaN(), optim.Diverged, false), false),
+		made(starts.KindKMeans, ended(-0.5, optim.Converged, false), false),
+		made(starts.KindMoments, ended(-3, optim.Converged, true), false),
+		made(starts.KindSpan, ended(math.NaN(), optim.Diverged, false), false),
 	}
 	at := func(value float64, degenerate bool) *Survey {
-		return &Survey{Starts: 10, Kinds: []string{KindRandom, KindRows}, Met: 4, Best: []*Candidate{ended(value, optim.Converged, degenerate)}}
+		return &Survey{Starts: 10, Kinds: []string{starts.KindRandom, starts.KindRows}, Met: 4, Best: []*Candidate{ended(value, optim.Converged, degenerate)}}
 	}
 	screened := infer.Evidence{Starts: 3, Kinds: 2, Agreeing: 2, Flat: true}
 	for name, c := range map[string]struct {
@@ -138,7 +139,7 @@ func TestEvidence(t *testing.T) {
 		"one that met it":       {[]*Candidate{back, below}, at(-1+tolerance, false), infer.Evidence{Starts: 13, Kinds: 3, Agreeing: 6, Survey: true, Met: 4, Flat: true}},
 		"one that did not":      {[]*Candidate{back, below}, at(-1+1.01*tolerance, false), infer.Evidence{Starts: 13, Kinds: 3, Agreeing: 2, Survey: true, Flat: true}},
 		"one that shrank":       {[]*Candidate{back, below}, at(-1, true), infer.Evidence{Starts: 13, Kinds: 3, Agreeing: 2, Survey: true, Flat: true}},
-		"one that alone met it": {[]*Candidate{made(KindRandom, ended(-1, optim.Converged, false), false), others[0]}, at(-1, false), infer.Evidence{Starts: 13, Kinds: 3, Agreeing: 4, Survey: true, Met: 4, Flat: true}},
+		"one that alone met it": {[]*Candidate{made(starts.KindRandom, ended(-1, optim.Converged, false), false), others[0]}, at(-1, false), infer.Evidence{Starts: 13, Kinds: 3, Agreeing: 4, Survey: true, Met: 4, Flat: true}},
 	} {
 		if got := evidenceOf(p, best, append(c.agree, others...), Seen{Survey: c.s}); got != c.want {
 			t.Errorf("%s: %+v, want %+v", name, got, c.want)

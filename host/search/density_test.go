@@ -6,12 +6,13 @@ import (
 	"testing"
 
 	"github.com/gatedlearning/moe/host/search/searchtest"
+	"github.com/gatedlearning/moe/host/search/starts"
 )
 
 // TestStartsOfCounts: a start of k-means is the same whenever it is drawn from the same random numbers.
 func TestStartsOfCounts(t *testing.T) {
 	p := searchtest.Poisson(t)
-	start := KMeans(p, p.Rows)
+	start := starts.KMeans(p, p.Rows)
 	var drawn [][]float64
 	for range 3 {
 		q, err := start.Draw(t.Context(), rand.New(rand.NewPCG(1, 2)))

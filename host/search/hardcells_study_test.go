@@ -12,6 +12,7 @@ import (
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/host/sample"
 	"github.com/gatedlearning/moe/host/search/climb"
+	"github.com/gatedlearning/moe/host/search/starts"
 	"github.com/gatedlearning/moe/plugins/identity"
 	"github.com/gatedlearning/moe/plugins/relu"
 	"github.com/gatedlearning/moe/sdk"
@@ -53,23 +54,23 @@ func TestHardCells(t *testing.T) {
 				if name == "" {
 					name = "default"
 				}
-				draw := func(kind string, start Start) {
+				draw := func(kind string, start starts.Start) {
 					q, err := start.Draw(t.Context(), rand.New(rand.NewPCG(seed, 5)))
 					if err != nil {
 						t.Fatal(err)
 					}
 					ends[kind+", "+name] = climbedTo(t, p, q)
 				}
-				draw(KindSpan, Subspace(p, e, e.Subspace.Project(p.Rows)))
+				draw(starts.KindSpan, starts.Subspace(p, e, e.Subspace.Project(p.Rows)))
 				if est, _, err := moment.EstimateParams(t.Context(), p, e, mu); err != nil {
 					t.Fatal(err)
 				} else if est != nil {
-					draw(KindMoments, Moments(p, e, KindMoments, est, p.Rows))
+					draw(starts.KindMoments, starts.Moments(p, e, starts.KindMoments, est, p.Rows))
 				}
 				if est, _, err := moment.EstimateSpectral(t.Context(), p, e); err != nil {
 					t.Fatal(err)
 				} else if est != nil {
-					draw(KindSpectral, Moments(p, e, KindSpectral, est, p.Rows))
+					draw(starts.KindSpectral, starts.Moments(p, e, starts.KindSpectral, est, p.Rows))
 				}
 			}
 			best := ends["truth"]

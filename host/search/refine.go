@@ -13,6 +13,7 @@ import (
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/host/search/climb"
+	"github.com/gatedlearning/moe/host/search/starts"
 	"github.com/gatedlearning/moe/internal/stream"
 )
 
@@ -213,7 +214,7 @@ func (t *Task) whole(ctx context.Context, c *Candidate) (float64, error) {
 func (t *Task) climbOn(ctx context.Context, c *Candidate, rows model.Rows) error {
 	n, _ := rows.Dims()
 	l := t.on(rows, c, t.Problem.Shape.Free(), t.Problem.Threads)
-	l.PenaliseGate(ScreenRidge)
+	l.PenaliseGate(starts.ScreenRidge)
 	return c.climb(ctx, l, n)
 }
 

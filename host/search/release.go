@@ -11,6 +11,7 @@ import (
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/search/climb"
 	"github.com/gatedlearning/moe/host/search/separation"
+	"github.com/gatedlearning/moe/host/search/starts"
 	"github.com/gatedlearning/moe/internal/stream"
 )
 
@@ -36,7 +37,7 @@ func (t *Task) Release(ctx context.Context, c *Candidate, free loss.Free) error 
 // does not.
 func (t *Task) hold(ctx context.Context, c *Candidate, l Surface) (held bool, err error) {
 	n := t.Problem.N()
-	tau := max(c.Ridge, ScreenRidge)
+	tau := max(c.Ridge, starts.ScreenRidge)
 	l.PenaliseGate(tau)
 	if !holds(l, l.Where(c)) {
 		return false, c.settle(ctx, l, n)
@@ -374,7 +375,7 @@ func (c *Candidate) separate(ctx context.Context, l Surface) error {
 // Hardens says whether the gate of a candidate becomes hard: the ridge of the screening, which l
 // has from here on, would hold it back.
 func Hardens(l Surface, c *Candidate) bool {
-	l.PenaliseGate(ScreenRidge)
+	l.PenaliseGate(starts.ScreenRidge)
 	return holds(l, l.Where(c))
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/host/search/climb"
 	"github.com/gatedlearning/moe/host/search/separation"
+	"github.com/gatedlearning/moe/host/search/starts"
 	"github.com/gatedlearning/moe/plugins/identity"
 )
 
@@ -22,7 +23,7 @@ import (
 func released(t testing.TB, p *problem.Problem, q *model.Params) *Candidate {
 	t.Helper()
 	task := &Task{Problem: p, Part: p.Rows}
-	c := &Candidate{Run: &optim.Result{}, Params: q, Ridge: ScreenRidge}
+	c := &Candidate{Run: &optim.Result{}, Params: q, Ridge: starts.ScreenRidge}
 	if err := task.climbOn(t.Context(), c, p.Rows); err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +65,7 @@ func TestReleaseFromElsewhere(t *testing.T) {
 	hard := start.Clone()
 	hard.Gating[1] = 50
 	for name, c := range map[string]*Candidate{
-		"other rows":      {Params: start, Rows: 256, Ridge: ScreenRidge},
+		"other rows":      {Params: start, Rows: 256, Ridge: starts.ScreenRidge},
 		"no ridge":        {Params: start, Rows: n},
 		"hard":            {Params: hard, Rows: n},
 		"hard, elsewhere": {Params: hard, Rows: 256},
@@ -143,11 +144,11 @@ func TestReleaseTakesTheBest(t *testing.T) {
 	task := &Task{Problem: p, Part: p.Rows}
 	won := make([]int, len(falls)+1)
 	for seed := range uint64(10) {
-		q, err := Random(p, e).Draw(t.Context(), rand.New(rand.NewPCG(seed, 0)))
+		q, err := starts.Random(p, e).Draw(t.Context(), rand.New(rand.NewPCG(seed, 0)))
 		if err != nil {
 			t.Fatal(err)
 		}
-		c := &Candidate{Run: &optim.Result{}, Params: q, Ridge: ScreenRidge}
+		c := &Candidate{Run: &optim.Result{}, Params: q, Ridge: starts.ScreenRidge}
 		if err := task.climbOn(t.Context(), c, p.Rows); err != nil {
 			t.Fatal(err)
 		}

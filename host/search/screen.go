@@ -14,6 +14,7 @@ import (
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/host/search/climb"
 	"github.com/gatedlearning/moe/host/search/splitmerge"
+	"github.com/gatedlearning/moe/host/search/starts"
 	"github.com/gatedlearning/moe/internal/stream"
 )
 
@@ -28,9 +29,6 @@ const (
 	// waveSize starts run before anyone looks at the result: a constant, so that
 	// the search is the same at any number of threads.
 	waveSize = 4
-	// ScreenRidge is the ridge on the gate in the screening, in units of the total
-	// log-likelihood: a gate stays soft enough to be mended, on more rows as well.
-	ScreenRidge = 0.1
 	// splitMergeRounds bounds the moves that are made from one start's optimum.
 	splitMergeRounds = 20
 )
@@ -63,15 +61,15 @@ type State struct {
 // Task is a search: the problem, where its starts come from, and who follows it.
 type Task struct {
 	Problem *problem.Problem
-	Part    model.Rows // on which candidates are screened, see [ScreeningPart]
-	First   []Start    // made once each, in this order
-	Cycle   []Start    // made in turn after that
-	Starts  int        // at most so many in all
+	Part    model.Rows     // on which candidates are screened, see [ScreeningPart]
+	First   []starts.Start // made once each, in this order
+	Cycle   []starts.Start // made in turn after that
+	Starts  int            // at most so many in all
 	// Others are maxima on all rows that were found otherwise and compete for the best.
 	Others []*Candidate
 	// Soft, if given, are starts that are added to Others where the gate of the best becomes hard
 	// and there are none.
-	Soft  Start
+	Soft  starts.Start
 	Steps Steps // made of the best on all rows
 	Follow
 
@@ -191,21 +189,8 @@ func (t *Task) Screen(ctx context.Context, all []*Candidate, least int) ([]*Cand
 	return all, nil
 }
 
-// From manyExperts experts with manyParams parameters on a climb costs so much, and starts at random meet the best
-// optimum so rarely, that none is made to its end that cannot catch up with the best. Fewer parameters cost less, and
-// moves carry their starts to the best.
-const (
-	manyExperts = 16
-	manyParams  = 1000
-)
-
-// many says whether p has as many of both.
-func many(p *problem.Problem) bool {
-	return p.OneGate() && p.Shape.Classes() >= manyExperts && p.Shape.Parameters() >= manyParams
-}
-
 // many says whether the task is of many experts of one target.
-func (t *Task) many() bool { return t.several == nil && many(t.Problem) }
+func (t *Task) many() bool { return t.several == nil && starts.Many(t.Problem) }
 
 // behindAll is how many starts of many experts are made after which one that no other came near is enough: as many as
 // make a verdict ask whether others agree. Where two that the data have told agree, behindTwo are.
@@ -222,7 +207,7 @@ func (t *Task) ahead(sorted []*Candidate) bool {
 	}
 	told := 0
 	for i, c := range sorted {
-		if (i == 0 || c.Agrees) && slices.ContainsFunc(t.First, func(s Start) bool { return s.Kind == c.Kind }) {
+		if (i == 0 || c.Agrees) && slices.ContainsFunc(t.First, func(s starts.Start) bool { return s.Kind == c.Kind }) {
 			told++
 		} else if i == 0 {
 			return false
@@ -269,7 +254,7 @@ func (t *Task) wave(from int) (wave []*Candidate) {
 		size = len(t.First) - from // the others are judged by these
 	}
 	for i := from; i < min(from+size, t.Starts); i++ {
-		var s Start
+		var s starts.Start
 		if i < len(t.First) {
 			s = t.First[i]
 		} else {
@@ -307,7 +292,7 @@ func (t *Task) onAll(c *Candidate) Surface {
 // onPart is the likelihood of the part, with the ridge of the screening.
 func (t *Task) onPart(c *Candidate) Surface {
 	l := t.on(t.Part, c, t.Problem.Shape.Free(), 1)
-	l.PenaliseGate(ScreenRidge)
+	l.PenaliseGate(starts.ScreenRidge)
 	return l
 }
 
@@ -344,7 +329,7 @@ func (t *Task) hopeless(best float64) func(iteration int, value float64) bool {
 
 // begin takes one start up to where EM crawls on the part.
 func (t *Task) begin(ctx context.Context, c *Candidate, rng *rand.Rand, best float64) error {
-	if err := c.start.Place(ctx, c, rng); err != nil {
+	if err := c.Place(ctx, c.start, rng); err != nil {
 		return err
 	}
 	l := t.onPart(c)
@@ -353,7 +338,7 @@ func (t *Task) begin(ctx context.Context, c *Candidate, rng *rand.Rand, best flo
 		return err
 	}
 	c.Rows, _ = t.Part.Dims()
-	c.Ridge = ScreenRidge
+	c.Ridge = starts.ScreenRidge
 	return c.Take(ctx, l, run)
 }
 

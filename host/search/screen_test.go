@@ -21,6 +21,7 @@ import (
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/host/search/climb"
 	"github.com/gatedlearning/moe/host/search/splitmerge"
+	"github.com/gatedlearning/moe/host/search/starts"
 	"github.com/gatedlearning/moe/internal/stream"
 	_ "github.com/gatedlearning/moe/internal/testheap"
 	"github.com/gatedlearning/moe/plugins/relu"
@@ -54,11 +55,11 @@ func TestScreeningPart(t *testing.T) {
 // TestWaves: the first starts once each and in order, then the cycle, in fours,
 // or twos for one expert, up to the budget.
 func TestWaves(t *testing.T) {
-	start := func(kind string) Start { return Start{Kind: kind} }
+	start := func(kind string) starts.Start { return starts.Start{Kind: kind} }
 	task := &Task{
 		Steps:   coreSteps(),
 		Problem: &problem.Problem{Shape: problem.Shape{K: 2}}, Starts: 10,
-		First: []Start{start("a"), start("b")}, Cycle: []Start{start("u"), start("v"), start("w")},
+		First: []starts.Start{start("a"), start("b")}, Cycle: []starts.Start{start("u"), start("v"), start("w")},
 	}
 	waves := func() (out []string) {
 		for from := 0; from < task.Starts; {
@@ -90,7 +91,7 @@ func trap(t *testing.T) (p *problem.Problem, top *optim.Result, hopeless, good *
 	t.Helper()
 	p, truth := drawn(t, relu.Family, 4, 8, 1500, 0.1, 3, problem.Request{})
 	top = climbed(t, p, p.Rows, truth)
-	start := Random(p, measure(t, p))
+	start := starts.Random(p, measure(t, p))
 	var ends []float64
 	for _, seed := range []uint64{5, 0} {
 		q, err := start.Draw(t.Context(), rand.New(rand.NewPCG(seed, 0)))
@@ -121,7 +122,7 @@ func partOf(t *testing.T, p *problem.Problem) *Task {
 // ridged is the likelihood as the screening has it.
 func ridged(p *problem.Problem) *loss.Likelihood {
 	l := likelihood(p, p.Rows)
-	l.PenaliseGate(ScreenRidge)
+	l.PenaliseGate(starts.ScreenRidge)
 	return l
 }
 
@@ -231,7 +232,7 @@ func TestWaveDoesNotSeeItself(t *testing.T) {
 		t.Fatal(err)
 	}
 	task := partOf(t, p)
-	task.First, task.Starts = []Start{best, from(hopeless), best, best, best, from(hopeless)}, 6
+	task.First, task.Starts = []starts.Start{best, from(hopeless), best, best, best, from(hopeless)}, 6
 	_, all := run(t, task, State{Least: 6})
 	var whole, cut int
 	for _, c := range all {
@@ -264,7 +265,7 @@ func hard(t *testing.T, threads int) *Task {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &Task{Steps: coreSteps(), Problem: p, Part: part, First: []Start{KMeans(p, part)}, Cycle: []Start{Random(p, e), Subspace(p, e, projected)}, Starts: 16}
+	return &Task{Steps: coreSteps(), Problem: p, Part: part, First: []starts.Start{starts.KMeans(p, part)}, Cycle: []starts.Start{starts.Random(p, e), starts.Subspace(p, e, projected)}, Starts: 16}
 }
 
 // until is a rule that wants so many starts.
@@ -339,7 +340,7 @@ func TestStreams(t *testing.T) {
 	top := at(p, 0.3, -2, 2, 20)
 	var mu sync.Mutex
 	var got []uint64
-	task := &Task{Steps: coreSteps(), Problem: p, Part: p.Rows, Starts: 11, Cycle: []Start{{Draw: func(_ context.Context, rng *rand.Rand) (*model.Params, error) {
+	task := &Task{Steps: coreSteps(), Problem: p, Part: p.Rows, Starts: 11, Cycle: []starts.Start{{Draw: func(_ context.Context, rng *rand.Rand) (*model.Params, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		got = append(got, rng.Uint64())
@@ -378,7 +379,7 @@ func TestJudgeIsAsked(t *testing.T) {
 		"fewer than there": {12, []int{2, 0}, "[4 8]"},
 		"never content":    {10, []int{5}, "[4 8 10]"},
 	} {
-		task := &Task{Steps: coreSteps(), Problem: p, Part: firstBlocks(p, 2), Cycle: []Start{good}, Starts: c.starts}
+		task := &Task{Steps: coreSteps(), Problem: p, Part: firstBlocks(p, 2), Cycle: []starts.Start{good}, Starts: c.starts}
 		var asked []int
 		best, all, err := Run(t.Context(), task, State{}, func(_ context.Context, best *Candidate, all []*Candidate) (int, error) {
 			if best.Rows != 2048 || all[0].Rows != 512 || all[0].refined != best {
@@ -402,7 +403,7 @@ func TestJudgeIsAsked(t *testing.T) {
 		}
 	}
 	bad := errors.New("bad")
-	task := &Task{Steps: coreSteps(), Problem: p, Part: p.Rows, Cycle: []Start{good}, Starts: 4}
+	task := &Task{Steps: coreSteps(), Problem: p, Part: p.Rows, Cycle: []starts.Start{good}, Starts: 4}
 	if _, _, err := Run(t.Context(), task, State{}, func(context.Context, *Candidate, []*Candidate) (int, error) { return 0, bad }); err != bad {
 		t.Errorf("error %v, want the rule's", err)
 	}
@@ -414,7 +415,7 @@ func TestJudgeIsAsked(t *testing.T) {
 func TestContenderOfBefore(t *testing.T) {
 	p, _, _ := stuck(t)
 	low, top := from(at(p, 2, 0, 19.5, 20.5)), from(at(p, 0.3, -2, 2, 20))
-	task := &Task{Steps: coreSteps(), Problem: p, Part: firstBlocks(p, 2), First: []Start{low, low, low, low}, Cycle: []Start{top}, Starts: 8}
+	task := &Task{Steps: coreSteps(), Problem: p, Part: firstBlocks(p, 2), First: []starts.Start{low, low, low, low}, Cycle: []starts.Start{top}, Starts: 8}
 	best, all, err := Run(t.Context(), task, State{}, until(8))
 	if err != nil {
 		t.Fatal(err)
@@ -451,7 +452,7 @@ func TestScreeningEnds(t *testing.T) {
 	top := from(at(p, 0.3, -2, 2, 20))
 	var told []string
 	var state State
-	task := &Task{Steps: coreSteps(), Problem: p, Part: p.Rows, Cycle: []Start{top}, Starts: 12}
+	task := &Task{Steps: coreSteps(), Problem: p, Part: p.Rows, Cycle: []starts.Start{top}, Starts: 12}
 	task.Screening = func(done, total int) { told = append(told, fmt.Sprintf("%d of %d", done, total)) }
 	task.Checkpoint = func(s State) { state = s }
 	best, all := run(t, task, State{})
@@ -472,12 +473,12 @@ func TestScreeningEnds(t *testing.T) {
 func TestNoStartIsFinite(t *testing.T) {
 	p, _, _ := stuck(t)
 	hopeless := from(at(p, 1e-200, -2e200, 2e200, 2e200))
-	task := &Task{Steps: coreSteps(), Problem: p, Part: p.Rows, Cycle: []Start{hopeless}, Starts: 6}
+	task := &Task{Steps: coreSteps(), Problem: p, Part: p.Rows, Cycle: []starts.Start{hopeless}, Starts: 6}
 	_, _, err := Run(t.Context(), task, State{}, until(0))
 	if fault := (*dataset.Error)(nil); !errors.As(err, &fault) || !strings.Contains(err.Error(), "no start reached a finite likelihood") {
 		t.Errorf("error %v", err)
 	}
-	task.First = []Start{hopeless, from(at(p, 0.3, -2, 2, 20))}
+	task.First = []starts.Start{hopeless, from(at(p, 0.3, -2, 2, 20))}
 	best, all := run(t, task, State{})
 	if best.Failed() || len(all) != 6 || !all[5].Failed() || all[5].Agrees {
 		t.Errorf("%d candidates, best %v", len(all), best.Run.Value)
@@ -488,7 +489,7 @@ func TestNoStartIsFinite(t *testing.T) {
 func TestStartFails(t *testing.T) {
 	p, _, _ := stuck(t)
 	bad := errors.New("bad")
-	task := &Task{Steps: coreSteps(), Problem: p, Part: p.Rows, Starts: 4, Cycle: []Start{{Kind: "bad", Draw: func(context.Context, *rand.Rand) (*model.Params, error) { return nil, bad }}}}
+	task := &Task{Steps: coreSteps(), Problem: p, Part: p.Rows, Starts: 4, Cycle: []starts.Start{{Kind: "bad", Draw: func(context.Context, *rand.Rand) (*model.Params, error) { return nil, bad }}}}
 	if _, _, err := Run(t.Context(), task, State{}, until(0)); err != bad {
 		t.Errorf("error %v, want the start's", err)
 	}
@@ -499,7 +500,7 @@ func TestStartFails(t *testing.T) {
 // that agree would be taken for the top, and left to the certificate.
 func TestSplitMerge(t *testing.T) {
 	p, top, _ := stuck(t)
-	task := &Task{Steps: coreSteps(), Problem: p, Part: p.Rows, First: []Start{from(at(p, 2, 0, 19.5, 20.5)), from(at(p, 2, 0.3, 19, 20.1))}, Starts: 2}
+	task := &Task{Steps: coreSteps(), Problem: p, Part: p.Rows, First: []starts.Start{from(at(p, 2, 0, 19.5, 20.5)), from(at(p, 2, 0.3, 19, 20.1))}, Starts: 2}
 	best, all := run(t, task, State{})
 	// Runs end with a Newton step that promised less than 1e−12.
 	if math.Abs(best.Run.Value-top.Value) > 1e-9 || best.Run.Status != optim.Converged {
@@ -608,15 +609,15 @@ func TestManyExperts(t *testing.T) {
 		p := &problem.Problem{Shape: problem.Shape{K: k, D: d}}
 		return &Task{
 			Problem: p, Starts: 32,
-			First: []Start{{Kind: KindMoments}, {Kind: KindSpectral}}, Cycle: []Start{{Kind: KindSpan}},
+			First: []starts.Start{{Kind: starts.KindMoments}, {Kind: starts.KindSpectral}}, Cycle: []starts.Start{{Kind: starts.KindSpan}},
 		}
 	}
 	at := func(kind string, value float64, status optim.Status) *Candidate {
 		return &Candidate{Kind: kind, Run: &optim.Result{Value: value, Status: status}}
 	}
-	all := []*Candidate{at(KindSpectral, 1, optim.Converged)}
+	all := []*Candidate{at(starts.KindSpectral, 1, optim.Converged)}
 	for range 11 {
-		all = append(all, at(KindSpan, 2, optim.Stopped))
+		all = append(all, at(starts.KindSpan, 2, optim.Stopped))
 	}
 	for _, c := range []struct {
 		k, d int
@@ -635,14 +636,14 @@ func TestManyExperts(t *testing.T) {
 		}
 	}
 	s := task(16, 40)
-	two := append([]*Candidate{at(KindMoments, 1, optim.Converged)}, all[:3]...)
+	two := append([]*Candidate{at(starts.KindMoments, 1, optim.Converged)}, all[:3]...)
 	if Agree(two, 16, 1e-5); !s.ahead(two) || s.ahead(two[:3]) {
 		t.Error("two starts that the data have told agree")
 	}
 	for name, other := range map[string]*Candidate{
-		"a random best":    at(KindSpan, 0.5, optim.Converged),
-		"another optimum":  at(KindSpan, 1.1, optim.Converged),
-		"a best cut short": at(KindMoments, 0.9, optim.Stopped),
+		"a random best":    at(starts.KindSpan, 0.5, optim.Converged),
+		"another optimum":  at(starts.KindSpan, 1.1, optim.Converged),
+		"a best cut short": at(starts.KindMoments, 0.9, optim.Stopped),
 	} {
 		some := append([]*Candidate{other}, all...)
 		Agree(some, 16, 1e-5)

@@ -14,6 +14,7 @@ import (
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/search/searchtest"
 	"github.com/gatedlearning/moe/host/search/separation"
+	"github.com/gatedlearning/moe/host/search/starts"
 )
 
 var (
@@ -36,8 +37,8 @@ var (
 )
 
 // from is a start at q.
-func from(q *model.Params) Start {
-	return Start{Kind: "fixed", Draw: func(context.Context, *rand.Rand) (*model.Params, error) { return q.Clone(), nil }}
+func from(q *model.Params) starts.Start {
+	return starts.Start{Kind: "fixed", Draw: func(context.Context, *rand.Rand) (*model.Params, error) { return q.Clone(), nil }}
 }
 
 // coreSteps are the steps of this package.

@@ -6,6 +6,7 @@ import (
 	"github.com/gatedlearning/moe/host/infer"
 	"github.com/gatedlearning/moe/host/moment"
 	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/host/search/starts"
 )
 
 const (
@@ -72,20 +73,20 @@ func (s *Survey) Count(pool []*Candidate, n int) {
 	s.Optima, s.Singles, s.Met = 0, 0, 0
 	tolerance := SameOptimum(n)
 	for i := 0; i < len(pool); {
-		starts, at := 0, pool[i].Run.Value
+		ended, at := 0, pool[i].Run.Value
 		best := i == 0
 		for ; i < len(pool) && pool[i].Run.Value <= at+tolerance; i++ {
-			if pool[i].Kind != KindMove {
-				starts++
+			if pool[i].Kind != starts.KindMove {
+				ended++
 			}
 		}
 		if best {
-			s.Met = starts
+			s.Met = ended
 		}
-		if starts > 0 {
+		if ended > 0 {
 			s.Optima++
 		}
-		if starts == 1 {
+		if ended == 1 {
 			s.Singles++
 		}
 	}

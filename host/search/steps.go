@@ -8,6 +8,7 @@ import (
 	"github.com/gatedlearning/moe/host/moment"
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/host/search/climb"
+	"github.com/gatedlearning/moe/host/search/starts"
 )
 
 // Step is one way from the best of a search on all rows to a better maximum.
@@ -26,7 +27,7 @@ type Steps struct {
 	// Tree are the starts of a tree of gates: those that are made once, and those that are made in turn; nil for random
 	// ones.
 	Tree func(p *problem.Problem, e *moment.Evidence, estimate *moment.Estimate,
-		part model.Rows) (first, cycle []Start)
+		part model.Rows) (first, cycle []starts.Start)
 	// Narrower has a search begin from the optima under a narrower density too: on all rows, or on the part.
 	Narrower func(ctx context.Context, t *Task, e *moment.Evidence, whole bool) error
 
@@ -37,9 +38,9 @@ type Steps struct {
 
 // tree are the starts of a tree.
 func (s Steps) tree(p *problem.Problem, e *moment.Evidence, estimate *moment.Estimate,
-	part model.Rows) (first, cycle []Start) {
+	part model.Rows) (first, cycle []starts.Start) {
 	if s.Tree == nil {
-		return nil, []Start{Random(p, e)}
+		return nil, []starts.Start{starts.Random(p, e)}
 	}
 	return s.Tree(p, e, estimate, part)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/host/search/partition"
+	"github.com/gatedlearning/moe/host/search/starts"
 )
 
 // VectorTask is the search for a mixture of several targets under one gate. Every target is
@@ -45,7 +46,7 @@ func (t *VectorTask) Parameters() int { return loss.VectorDim(t.blank(), t.one()
 // likelihood is that of rows, with the ridge of the screening.
 func (t *VectorTask) likelihood(rows model.Rows, p *model.VectorParams, workers int) *loss.Vector {
 	l := loss.NewVector(rows, t.one().G, p, t.one().Shape.Free(), workers)
-	l.PenaliseGate(ScreenRidge)
+	l.PenaliseGate(starts.ScreenRidge)
 	return l
 }
 
@@ -138,7 +139,7 @@ func (t *VectorTask) keep(ctx context.Context, f *VectorFound) error {
 		coordinates[c] = p.Shape.Adopt(p.Units.Into(t.Own.Coordinate(c)))
 	}
 	n := t.one().N()
-	c := &Candidate{Kind: KindOwn, Vector: t.Join(coordinates), Run: new(optim.Result), Rows: n}
+	c := &Candidate{Kind: starts.KindOwn, Vector: t.Join(coordinates), Run: new(optim.Result), Rows: n}
 	l := t.likelihood(t.Rows, c.Vector, t.one().Threads)
 	if err := c.settle(ctx, ofSeveral{l}, n); err != nil {
 		return err
@@ -158,7 +159,7 @@ func (t *VectorTask) keep(ctx context.Context, f *VectorFound) error {
 func (t *VectorTask) Task() *Task { return t.task(t.Rows, nil, nil) }
 
 // task is the search as that for one target, the first, with all in the rows.
-func (t *VectorTask) task(part model.Rows, first, cycle []Start) *Task {
+func (t *VectorTask) task(part model.Rows, first, cycle []starts.Start) *Task {
 	return &Task{Problem: t.one(), Part: part, First: first, Cycle: cycle, Starts: t.Starts,
 		Steps:  Steps{Refined: []Step{OtherStarts(), Reheating()}, Last: []Step{Perturbation(), Polish()}},
 		Follow: t.Follow, several: t}
@@ -219,9 +220,11 @@ func (t *VectorTask) measure(ctx context.Context, all []*Candidate) error {
 }
 
 // starts returns those that are made once and those that are made in turn.
-func (t *VectorTask) starts(ctx context.Context, part model.Rows) (first, cycle []Start, err error) {
+func (t *VectorTask) starts(ctx context.Context, part model.Rows) (first, cycle []starts.Start, err error) {
 	if own := t.Own; own != nil {
-		first = append(first, t.together(KindOwn, func(c int) Start { return Own(t.Problems[c], own.Coordinate(c)) }))
+		first = append(first, t.together(starts.KindOwn, func(c int) starts.Start {
+			return starts.Own(t.Problems[c], own.Coordinate(c))
+		}))
 	}
 	data, err := model.InMemory(ctx, part, 1)
 	if err != nil {
@@ -229,22 +232,22 @@ func (t *VectorTask) starts(ctx context.Context, part model.Rows) (first, cycle 
 	}
 	targets := partition.Targets(data, len(t.Problems))
 	all, features := partition.Of(data), partition.Of(targets[0])
-	lines := func(kind string, of *partition.Table, label func(*partition.Table, *rand.Rand, int) []int) Start {
+	lines := func(kind string, of *partition.Table, label func(*partition.Table, *rand.Rand, int) []int) starts.Start {
 		return t.Lines(kind, targets, func(rng *rand.Rand) []int { return label(of, rng, t.one().Shape.K) })
 	}
 	random := t.Random()
-	return first, []Start{
+	return first, []starts.Start{
 		random,
-		lines(KindKMeans, all, (*partition.Table).ScaledClusters),
-		lines(KindRows, all, (*partition.Table).Handfuls),
+		lines(starts.KindKMeans, all, (*partition.Table).ScaledClusters),
+		lines(starts.KindRows, all, (*partition.Table).Handfuls),
 		random,
-		lines(KindPartition, features, (*partition.Table).Cuts),
+		lines(starts.KindPartition, features, (*partition.Table).Cuts),
 	}, nil
 }
 
 // Lines are least squares lines of the rows with a label, in the tables of every target.
-func (t *VectorTask) Lines(kind string, targets []*model.Data, label func(rng *rand.Rand) []int) Start {
-	return Start{Kind: kind, Vector: func(_ context.Context, rng *rand.Rand) (*model.VectorParams, error) {
+func (t *VectorTask) Lines(kind string, targets []*model.Data, label func(rng *rand.Rand) []int) starts.Start {
+	return starts.Start{Kind: kind, Vector: func(_ context.Context, rng *rand.Rand) (*model.VectorParams, error) {
 		labels := label(rng)
 		coordinates := make([]*model.Params, len(t.Problems))
 		for c, p := range t.Problems {
@@ -255,13 +258,15 @@ func (t *VectorTask) Lines(kind string, targets []*model.Data, label func(rng *r
 }
 
 // Random is a random start of every target.
-func (t *VectorTask) Random() Start {
-	return t.together(KindRandom, func(c int) Start { return Random(t.Problems[c], t.Evidence[c]) })
+func (t *VectorTask) Random() starts.Start {
+	return t.together(starts.KindRandom, func(c int) starts.Start {
+		return starts.Random(t.Problems[c], t.Evidence[c])
+	})
 }
 
 // together is a start of starts of the targets, with the gate of the first.
-func (t *VectorTask) together(kind string, of func(c int) Start) Start {
-	return Start{Kind: kind, Vector: func(ctx context.Context, rng *rand.Rand) (*model.VectorParams, error) {
+func (t *VectorTask) together(kind string, of func(c int) starts.Start) starts.Start {
+	return starts.Start{Kind: kind, Vector: func(ctx context.Context, rng *rand.Rand) (*model.VectorParams, error) {
 		coordinates := make([]*model.Params, len(t.Problems))
 		for c := range coordinates {
 			var err error

@@ -23,6 +23,7 @@ import (
 	"github.com/gatedlearning/moe/host/sample"
 	"github.com/gatedlearning/moe/host/search/climb"
 	"github.com/gatedlearning/moe/host/search/separation"
+	"github.com/gatedlearning/moe/host/search/starts"
 	"github.com/gatedlearning/moe/plugins/identity"
 	"github.com/gatedlearning/moe/plugins/relu"
 	"github.com/gatedlearning/moe/plugins/tanh"
@@ -394,10 +395,10 @@ func TestVectorScreening(t *testing.T) {
 	var done []bool
 	task.Screening = func(done, total int) { told = append(told, done, total) }
 	task.Checkpoint = func(s State) { done, least = append(done, s.Done), append(least, len(s.Candidates)) }
-	start := func(kind string) Start {
-		return Start{Kind: kind, Vector: func(context.Context, *rand.Rand) (*model.VectorParams, error) { return task.at(2), nil }}
+	start := func(kind string) starts.Start {
+		return starts.Start{Kind: kind, Vector: func(context.Context, *rand.Rand) (*model.VectorParams, error) { return task.at(2), nil }}
 	}
-	all, err := task.task(task.Rows, []Start{start("a"), start("b")}, []Start{start("u"), start("v"), start("w")}).Screen(t.Context(), nil, 6)
+	all, err := task.task(task.Rows, []starts.Start{start("a"), start("b")}, []starts.Start{start("u"), start("v"), start("w")}).Screen(t.Context(), nil, 6)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -412,7 +413,7 @@ func TestVectorScreening(t *testing.T) {
 		t.Errorf("told %v; states of %v, done %v", told, least, done)
 	}
 	// Three that agree are enough where no more are asked for.
-	if all, err := task.task(task.Rows, nil, []Start{start("u")}).Screen(t.Context(), nil, 4); err != nil || len(all) != 4 {
+	if all, err := task.task(task.Rows, nil, []starts.Start{start("u")}).Screen(t.Context(), nil, 4); err != nil || len(all) != 4 {
 		t.Errorf("%d starts, error %v", len(all), err)
 	}
 }
@@ -547,7 +548,7 @@ func TestVectorRefine(t *testing.T) {
 				coordinate.RegressorIntercepts[0], coordinate.RegressorIntercepts[1] = 0.1, 0
 			}
 		}
-		c := task.climbed(t, q, part, ScreenRidge)
+		c := task.climbed(t, q, part, starts.ScreenRidge)
 		c.Contended = true
 		all = append(all, c)
 	}
@@ -672,7 +673,7 @@ func TestImproveSeveral(t *testing.T) {
 		for j, p := range task.Problems {
 			coordinates = append(coordinates, at(p, 1, c[j]...))
 		}
-		return task.climbed(t, task.Join(coordinates), task.Rows, ScreenRidge)
+		return task.climbed(t, task.Join(coordinates), task.Rows, starts.ScreenRidge)
 	}
 	top := begin(levels[0], levels[1])
 	merged := begin([]float64{-4.1, -3.9, 2}, []float64{3, 3, 0})

@@ -15,9 +15,9 @@ import (
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
-	"github.com/gatedlearning/moe/host/search"
 	"github.com/gatedlearning/moe/host/search/climb"
 	"github.com/gatedlearning/moe/host/search/searchtest"
+	"github.com/gatedlearning/moe/host/search/starts"
 	"github.com/gatedlearning/moe/plugins/identity"
 	"github.com/gatedlearning/moe/plugins/relu"
 )
@@ -62,7 +62,7 @@ func TestClimb(t *testing.T) {
 		p, truth := searchtest.Drawn(t, identity.Family, 3, 5, 1500, 0.2, 2, r)
 		e := searchtest.Measure(t, p)
 		for seed := range uint64(4) {
-			q, err := search.Random(p, e).Draw(t.Context(), rand.New(rand.NewPCG(seed, 0)))
+			q, err := starts.Random(p, e).Draw(t.Context(), rand.New(rand.NewPCG(seed, 0)))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -102,7 +102,7 @@ func TestClimb(t *testing.T) {
 // the first time, and does not call that an optimum.
 func TestApproach(t *testing.T) {
 	p, _ := searchtest.Drawn(t, identity.Family, 3, 5, 1500, 0.2, 2, problem.Request{})
-	q, err := search.Random(p, searchtest.Measure(t, p)).Draw(t.Context(), rand.New(rand.NewPCG(1, 0)))
+	q, err := starts.Random(p, searchtest.Measure(t, p)).Draw(t.Context(), rand.New(rand.NewPCG(1, 0)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,7 +129,7 @@ func TestApproach(t *testing.T) {
 // end one and begin the other.
 func TestClimbIsStopped(t *testing.T) {
 	p, _ := searchtest.Drawn(t, relu.Family, 4, 8, 1500, 0.1, 3, problem.Request{})
-	hopeless, err := search.Random(p, searchtest.Measure(t, p)).Draw(t.Context(), rand.New(rand.NewPCG(5, 0)))
+	hopeless, err := starts.Random(p, searchtest.Measure(t, p)).Draw(t.Context(), rand.New(rand.NewPCG(5, 0)))
 	if err != nil {
 		t.Fatal(err)
 	}

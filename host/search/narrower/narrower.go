@@ -9,6 +9,7 @@ import (
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/moment"
 	"github.com/gatedlearning/moe/host/search"
+	"github.com/gatedlearning/moe/host/search/starts"
 	"github.com/gatedlearning/moe/host/search/survey"
 	"github.com/gatedlearning/moe/host/search/tree"
 	"github.com/gatedlearning/moe/internal/stream"
@@ -30,13 +31,13 @@ func Begin(ctx context.Context, t *search.Task, e *moment.Evidence, whole bool) 
 	}
 	if !whole {
 		for _, q := range all {
-			t.First = append(t.First, search.Start{Kind: search.KindNarrower,
+			t.First = append(t.First, starts.Start{Kind: starts.KindNarrower,
 				Draw: func(context.Context, *rand.Rand) (*model.Params, error) { return q, nil }})
 		}
 		return nil
 	}
 	for _, q := range all {
-		c, err := t.ClimbFrom(ctx, t.Problem.Shape.Free(), search.KindNarrower, q)
+		c, err := t.ClimbFrom(ctx, t.Problem.Shape.Free(), starts.KindNarrower, q)
 		if err != nil {
 			return err
 		}
@@ -66,7 +67,7 @@ func narrower(ctx context.Context, t *search.Task, e *moment.Evidence) (all []*m
 		best = seen.Best
 	} else {
 		from := &search.Task{Problem: n, Part: t.Part, Starts: min(t.Starts, mostStarts),
-			Cycle: []search.Start{search.KMeans(n, t.Part), search.Random(n, e)}}
+			Cycle: []starts.Start{starts.KMeans(n, t.Part), starts.Random(n, e)}}
 		if !n.OneGate() {
 			from.First, from.Cycle = tree.Starts(n, e, nil, t.Part)
 		}

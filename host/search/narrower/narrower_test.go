@@ -10,6 +10,7 @@ import (
 	"github.com/gatedlearning/moe/host/sample"
 	"github.com/gatedlearning/moe/host/search"
 	"github.com/gatedlearning/moe/host/search/searchtest"
+	"github.com/gatedlearning/moe/host/search/starts"
 	"github.com/gatedlearning/moe/plugins/exp"
 	"github.com/gatedlearning/moe/plugins/identity"
 	"github.com/gatedlearning/moe/sdk"
@@ -103,12 +104,12 @@ func TestBegin(t *testing.T) {
 			}
 			for _, s := range task.First {
 				q, err := s.Draw(t.Context(), nil)
-				if err != nil || s.Kind != search.KindNarrower || q.K != 2 || q.Family != family {
+				if err != nil || s.Kind != starts.KindNarrower || q.K != 2 || q.Family != family {
 					t.Errorf("a start %s at %+v, error %v", s.Kind, q, err)
 				}
 			}
 			for _, c := range task.Others {
-				if c.Kind != search.KindNarrower || c.Rows != p.N() || c.Failed() {
+				if c.Kind != starts.KindNarrower || c.Rows != p.N() || c.Failed() {
 					t.Errorf("%+v", c)
 				}
 			}

@@ -11,6 +11,7 @@ import (
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/host/search"
 	"github.com/gatedlearning/moe/host/search/partition"
+	"github.com/gatedlearning/moe/host/search/starts"
 	"github.com/gatedlearning/moe/internal/stream"
 )
 
@@ -104,12 +105,12 @@ func (s *several) table(rng *rand.Rand, one *partition.Table) *partition.Table {
 
 // starts are the kinds of [surveyStarts]: clusters and handfuls are of all targets, residuals, and which rows fit their
 // line worst, of a random one.
-func (s *several) starts() []search.Start {
+func (s *several) starts() []starts.Start {
 	var working []*model.Data
 	for _, t := range s.tables {
 		working = append(working, t.Working)
 	}
-	return inTurn(s.Random(), func(name string, alone bool, label labelling) search.Start {
+	return inTurn(s.Random(), func(name string, alone bool, label labelling) starts.Start {
 		return s.Lines(name, working, func(rng *rand.Rand) []int {
 			t := s.all
 			if alone {

@@ -10,6 +10,7 @@ import (
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/host/search"
 	"github.com/gatedlearning/moe/host/search/climb"
+	"github.com/gatedlearning/moe/host/search/starts"
 	"github.com/gatedlearning/moe/internal/stream"
 )
 
@@ -115,7 +116,7 @@ func idleBeside(c, best *search.Candidate, n int) bool {
 type softStarts struct {
 	problem *problem.Problem
 	several *several // as of a survey
-	start   search.Start
+	start   starts.Start
 	use     stream.Use
 	*likelihoods
 	reusing *likelihoods // of about every second start, nil for none
@@ -131,8 +132,8 @@ type softStarts struct {
 func (s *softStarts) run(ctx context.Context) (ends []*search.Candidate, err error) {
 	for work, runs := 0.0, 0; work < s.work && runs < s.most && !s.settled(ends, runs); runs += s.wave {
 		best := search.BestOf(ends, math.Inf(1))
-		wave, err := begun(ctx, s.problem, slices.Repeat([]search.Start{s.start}, s.wave), s.use, runs,
-			func(ctx context.Context, c *search.Candidate, from search.Start, rng *rand.Rand) error {
+		wave, err := begun(ctx, s.problem, slices.Repeat([]starts.Start{s.start}, s.wave), s.use, runs,
+			func(ctx context.Context, c *search.Candidate, from starts.Start, rng *rand.Rand) error {
 				return s.creep(ctx, c, from, rng, best)
 			})
 		if err != nil {
@@ -165,9 +166,9 @@ func (s *softStarts) settled(ends []*search.Candidate, runs int) bool {
 }
 
 // creep runs a start as far as it may yet be the best.
-func (s *softStarts) creep(ctx context.Context, c *search.Candidate, from search.Start, rng *rand.Rand,
+func (s *softStarts) creep(ctx context.Context, c *search.Candidate, from starts.Start, rng *rand.Rand,
 	best float64) (err error) {
-	if err = from.Place(ctx, c, rng); err != nil {
+	if err = c.Place(ctx, from, rng); err != nil {
 		return err
 	}
 	room := s.likelihoods

@@ -9,6 +9,7 @@ import (
 	"github.com/gatedlearning/moe/host/search"
 	"github.com/gatedlearning/moe/host/search/climb"
 	"github.com/gatedlearning/moe/host/search/searchtest"
+	"github.com/gatedlearning/moe/host/search/starts"
 )
 
 // TestSoftened: where the gate of the best is hard, in another arrangement than the rows', soft starts
@@ -24,7 +25,7 @@ func TestSoftened(t *testing.T) {
 		t.Fatal(err)
 	}
 	worst := &search.Candidate{Run: &optim.Result{Value: value, X: l.Theta(wrong), Status: optim.Converged}, Params: wrong, Rows: p.N()}
-	random := search.Random(p, searchtest.Measure(t, p))
+	random := starts.Random(p, searchtest.Measure(t, p))
 	task := &search.Task{Problem: p, Part: p.Rows, Starts: search.DefaultStarts, Soft: random}
 	ends, err := softened(t.Context(), task, worst)
 	if err != nil || len(ends) == 0 {
@@ -53,7 +54,7 @@ func TestSoftened(t *testing.T) {
 		t.Errorf("%v, %v of a table on which no gate is hardened by EM", ends, err)
 	}
 	p, truth := searchtest.Halves(t, 500, 1)
-	task = &search.Task{Problem: p, Part: p.Rows, Starts: search.DefaultStarts, Soft: search.Random(p, searchtest.Measure(t, p))}
+	task = &search.Task{Problem: p, Part: p.Rows, Starts: search.DefaultStarts, Soft: starts.Random(p, searchtest.Measure(t, p))}
 	if ends, err := softened(t.Context(), task, &search.Candidate{Run: &optim.Result{}, Params: truth}); len(ends) > 0 || err != nil {
 		t.Errorf("%v, %v with a soft gate", ends, err)
 	}

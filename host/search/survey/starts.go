@@ -11,13 +11,14 @@ import (
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/host/search"
 	"github.com/gatedlearning/moe/host/search/partition"
+	"github.com/gatedlearning/moe/host/search/starts"
 	"github.com/gatedlearning/moe/internal/stream"
 )
 
 // surveyStarts are the kinds of starts of a survey of a small table, in turn.
-func surveyStarts(p *problem.Problem, e *moment.Evidence, t *partition.Table) []search.Start {
-	return inTurn(search.Random(p, e), func(name string, _ bool, label labelling) search.Start {
-		return search.Start{Kind: name, Draw: func(_ context.Context, rng *rand.Rand) (*model.Params, error) {
+func surveyStarts(p *problem.Problem, e *moment.Evidence, t *partition.Table) []starts.Start {
+	return inTurn(starts.Random(p, e), func(name string, _ bool, label labelling) starts.Start {
+		return starts.Start{Kind: name, Draw: func(_ context.Context, rng *rand.Rand) (*model.Params, error) {
 			return partition.Lines(p, rng, t.Working, label(t, rng, p.Shape.K)), nil
 		}}
 	})
@@ -28,16 +29,16 @@ type labelling = func(t *partition.Table, rng *rand.Rand, k int) []int
 
 // inTurn are the kinds of starts, of lines of labelled rows by kind: of several targets together, or of a random one of
 // them alone.
-func inTurn(random search.Start, kind func(name string, alone bool, label labelling) search.Start) []search.Start {
-	return []search.Start{
+func inTurn(random starts.Start, kind func(name string, alone bool, label labelling) starts.Start) []starts.Start {
+	return []starts.Start{
 		random,
-		kind(search.KindKMeans, false, (*partition.Table).ScaledClusters),
-		kind(search.KindPartition, true, (*partition.Table).Cuts),
-		kind(search.KindResiduals, true, (*partition.Table).ResidualClusters),
+		kind(starts.KindKMeans, false, (*partition.Table).ScaledClusters),
+		kind(starts.KindPartition, true, (*partition.Table).Cuts),
+		kind(starts.KindResiduals, true, (*partition.Table).ResidualClusters),
 		random,
-		kind(search.KindPartition, true, (*partition.Table).Cuts),
-		kind(search.KindTrimmed, true, (*partition.Table).Neighbourhoods),
-		kind(search.KindRows, false, (*partition.Table).Handfuls),
+		kind(starts.KindPartition, true, (*partition.Table).Cuts),
+		kind(starts.KindTrimmed, true, (*partition.Table).Neighbourhoods),
+		kind(starts.KindRows, false, (*partition.Table).Handfuls),
 	}
 }
 
@@ -49,14 +50,14 @@ const (
 )
 
 // fromOneOf is a random move from one of the optima.
-func (s *surveyor) fromOneOf(from []*search.Candidate) search.Start {
+func (s *surveyor) fromOneOf(from []*search.Candidate) starts.Start {
 	if s.several != nil {
-		return search.Start{Kind: search.KindMove,
+		return starts.Start{Kind: starts.KindMove,
 			Vector: func(_ context.Context, rng *rand.Rand) (*model.VectorParams, error) {
 				return s.several.Join(s.moved(rng, from)), nil
 			}}
 	}
-	return search.Start{Kind: search.KindMove, Draw: func(_ context.Context, rng *rand.Rand) (*model.Params, error) {
+	return starts.Start{Kind: starts.KindMove, Draw: func(_ context.Context, rng *rand.Rand) (*model.Params, error) {
 		return s.moved(rng, from)[0], nil
 	}}
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/gatedlearning/moe/host/search"
 	"github.com/gatedlearning/moe/host/search/climb"
 	"github.com/gatedlearning/moe/host/search/partition"
+	"github.com/gatedlearning/moe/host/search/starts"
 	"github.com/gatedlearning/moe/internal/stream"
 )
 
@@ -84,7 +85,7 @@ type surveyor struct {
 	several *several // targets, of which the problem is the first; nil where there is one
 	scope   scope
 	rows    *partition.Table // of the problem
-	kinds   []search.Start
+	kinds   []starts.Start
 	most    float64             // work
 	work    float64             // done
 	runs    int                 // made
@@ -226,7 +227,7 @@ func (s *surveyor) few() bool {
 // done.
 func (s *surveyor) start(ctx context.Context) error {
 	for s.work < startsShare*s.most && !s.enough() {
-		starts := make([]search.Start, surveyWave)
+		starts := make([]starts.Start, surveyWave)
 		for i := range starts {
 			starts[i] = s.kinds[(s.runs+i)%len(s.kinds)]
 		}
@@ -270,7 +271,7 @@ func (s *surveyor) patience() int {
 // done.
 func (s *surveyor) move(ctx context.Context) error {
 	for idle, most := 0, s.patience(); s.work < s.most && len(s.pool) > 0 && idle < most; {
-		moves, best := make([]search.Start, surveyWave), s.pool[0].Run.Value
+		moves, best := make([]starts.Start, surveyWave), s.pool[0].Run.Value
 		from := search.Distinct(s.pool, mostElites, search.SameOptimum(s.problem.N()))
 		for i := range moves {
 			moves[i] = s.fromOneOf(from)
@@ -289,13 +290,13 @@ func (s *surveyor) move(ctx context.Context) error {
 }
 
 // run runs a wave of starts, and puts those that were not given up to the pool.
-func (s *surveyor) run(ctx context.Context, starts []search.Start) ([]*search.Candidate, error) {
+func (s *surveyor) run(ctx context.Context, from []starts.Start) ([]*search.Candidate, error) {
 	best := math.Inf(1)
 	if len(s.pool) > 0 {
 		best = s.pool[0].Run.Value
 	}
-	wave, err := begun(ctx, s.problem, starts, stream.Survey, s.runs,
-		func(ctx context.Context, c *search.Candidate, from search.Start, rng *rand.Rand) error {
+	wave, err := begun(ctx, s.problem, from, stream.Survey, s.runs,
+		func(ctx context.Context, c *search.Candidate, from starts.Start, rng *rand.Rand) error {
 			return s.begin(ctx, c, from, rng, best)
 		})
 	if err != nil {
@@ -321,15 +322,15 @@ func (s *surveyor) run(ctx context.Context, starts []search.Start) ([]*search.Ca
 
 // begun makes a candidate of every start, and has it begin with random numbers of its own: those of a use's streams
 // from the given index on.
-func begun(ctx context.Context, p *problem.Problem, starts []search.Start, use stream.Use, first int,
-	begin func(ctx context.Context, c *search.Candidate, from search.Start, rng *rand.Rand) error,
+func begun(ctx context.Context, p *problem.Problem, all []starts.Start, use stream.Use, first int,
+	begin func(ctx context.Context, c *search.Candidate, from starts.Start, rng *rand.Rand) error,
 ) ([]*search.Candidate, error) {
-	wave := make([]*search.Candidate, len(starts))
-	for i, from := range starts {
+	wave := make([]*search.Candidate, len(all))
+	for i, from := range all {
 		wave[i] = &search.Candidate{Kind: from.Kind}
 	}
 	return wave, model.Parallel(ctx, p.Threads, len(wave), func(ctx context.Context, i int) error {
-		return begin(ctx, wave[i], starts[i], stream.New(p.Seed, use, first+i))
+		return begin(ctx, wave[i], all[i], stream.New(p.Seed, use, first+i))
 	})
 }
 
@@ -351,13 +352,13 @@ func price(p *problem.Problem) float64 {
 }
 
 // begin runs a candidate by EM until it crawls.
-func (s *surveyor) begin(ctx context.Context, c *search.Candidate, from search.Start, rng *rand.Rand,
+func (s *surveyor) begin(ctx context.Context, c *search.Candidate, from starts.Start, rng *rand.Rand,
 	best float64) error {
-	if err := from.Place(ctx, c, rng); err != nil {
+	if err := c.Place(ctx, from, rng); err != nil {
 		return err
 	}
 	switch {
-	case c.Kind == search.KindMove:
+	case c.Kind == starts.KindMove:
 	case s.several != nil:
 		varySeveral(rng, c.Vector)
 	default:

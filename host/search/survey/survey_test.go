@@ -20,6 +20,7 @@ import (
 	"github.com/gatedlearning/moe/host/search/partition"
 	"github.com/gatedlearning/moe/host/search/searchtest"
 	"github.com/gatedlearning/moe/host/search/separation"
+	"github.com/gatedlearning/moe/host/search/starts"
 	"github.com/gatedlearning/moe/internal/stream"
 	"github.com/gatedlearning/moe/plugins/identity"
 	"github.com/gatedlearning/moe/plugins/relu"
@@ -91,9 +92,9 @@ func TestSurveyCounts(t *testing.T) {
 		s := &surveyor{problem: p, Survey: search.Survey{Starts: 10}}
 		for _, v := range c.below {
 			one := ended(math.Abs(v)/100, optim.Converged, false)
-			one.Kind = search.KindRandom
+			one.Kind = starts.KindRandom
 			if v < 0 {
-				one.Kind = search.KindMove
+				one.Kind = starts.KindMove
 			}
 			s.pool = append(s.pool, one)
 		}
@@ -203,7 +204,7 @@ func TestSurveyEnds(t *testing.T) {
 			t.Fatal(err)
 		}
 		kinds := slices.Sorted(slices.Values(s.Kinds))
-		want := []string{search.KindKMeans, search.KindPartition, search.KindRandom, search.KindResiduals, search.KindRows, search.KindTrimmed}
+		want := []string{starts.KindKMeans, starts.KindPartition, starts.KindRandom, starts.KindResiduals, starts.KindRows, starts.KindTrimmed}
 		if s.Moves != c.moves || (s.Starts == 16) != (c.starts == 16) || s.Starts < c.starts || s.Optima != 1 || s.Met < search.LeastMet || !slices.Equal(kinds, want) {
 			t.Errorf("%d rows: %+v", c.n, s)
 		}
@@ -226,12 +227,12 @@ func TestSurveyRuns(t *testing.T) {
 		s := &surveyor{problem: p, rows: rows}
 		s.likelihoods = &likelihoods{new: s.likelihood, reuse: true}
 		start := from(searchtest.At(p, 0.5, -0.5, 0.7))
-		begun := &search.Candidate{Kind: search.KindMove}
+		begun := &search.Candidate{Kind: starts.KindMove}
 		if err := s.begin(t.Context(), begun, start, nil, math.Inf(1)); err != nil || begun.Run.Status != optim.Converged || begun.Rows != c.n {
 			t.Fatalf("%+v, error %v", begun.Run, err)
 		}
 		// Beside a best a unit a row ahead it is given up on its way.
-		behind := &search.Candidate{Kind: search.KindMove}
+		behind := &search.Candidate{Kind: starts.KindMove}
 		if err := s.begin(t.Context(), behind, start, nil, begun.Run.Value-1); err != nil || behind.Run.Status != optim.Stopped || behind.Run.Iterations >= begun.Run.Iterations {
 			t.Errorf("%v after %d iterations of %d, error %v", behind.Run.Status, behind.Run.Iterations, begun.Run.Iterations, err)
 		}
@@ -341,7 +342,7 @@ func TestCreep(t *testing.T) {
 	const n = 60
 	p := searchtest.Quadrants(t, n, 1)
 	s := &softStarts{problem: p, likelihoods: &likelihoods{new: func() search.Surface { return (&search.Task{Problem: p}).Surface(p.Rows) }}, steps: climb.MostSteps}
-	start := search.Random(p, searchtest.Measure(t, p))
+	start := starts.Random(p, searchtest.Measure(t, p))
 	end := func(best float64) *search.Candidate {
 		c := &search.Candidate{Kind: start.Kind}
 		if err := s.creep(t.Context(), c, start, rand.New(rand.NewPCG(2, 0)), best); err != nil || c.Rows != n {
@@ -374,7 +375,7 @@ func ofHalves(t *testing.T, n int, slope, most float64) *surveyor {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.pool = []*search.Candidate{{Kind: search.KindRandom, Run: run, Params: l.Params(run.X), Rows: n}}
+	s.pool = []*search.Candidate{{Kind: starts.KindRandom, Run: run, Params: l.Params(run.X), Rows: n}}
 	s.Starts = 1
 	return s
 }
@@ -517,9 +518,9 @@ func TestPatience(t *testing.T) {
 }
 
 // numbered is a start that notes the first number of every draw, and stays at q.
-func numbered(q *model.Params, to map[uint64]bool) search.Start {
+func numbered(q *model.Params, to map[uint64]bool) starts.Start {
 	var mu sync.Mutex
-	return search.Start{Kind: search.KindRandom, Draw: func(_ context.Context, rng *rand.Rand) (*model.Params, error) {
+	return starts.Start{Kind: starts.KindRandom, Draw: func(_ context.Context, rng *rand.Rand) (*model.Params, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		to[rng.Uint64()] = true
@@ -545,7 +546,7 @@ func TestStreamsOfASurvey(t *testing.T) {
 		t.Fatal(err)
 	}
 	drawn := map[uint64]bool{}
-	s := &surveyor{problem: p, rows: rows, scope: scope{fewRows: 1_000_000}, kinds: []search.Start{numbered(truth, drawn)}}
+	s := &surveyor{problem: p, rows: rows, scope: scope{fewRows: 1_000_000}, kinds: []starts.Start{numbered(truth, drawn)}}
 	s.likelihoods = &likelihoods{new: s.likelihood, reuse: true}
 	s.most = 1e5 // two waves, as each of their iterations costs 60 times ten and 2048
 	for range 2 {
@@ -591,12 +592,12 @@ func TestRefineOptima(t *testing.T) {
 	p := searchtest.Quadrants(t, n, 1)
 	e, task := searchtest.Measure(t, p), &search.Task{Problem: p, Part: p.Rows}
 	for seed, gains := range map[uint64]bool{3: true, 7: false} {
-		q, err := search.Random(p, e).Draw(t.Context(), rand.New(rand.NewPCG(seed, 0)))
+		q, err := starts.Random(p, e).Draw(t.Context(), rand.New(rand.NewPCG(seed, 0)))
 		if err != nil {
 			t.Fatal(err)
 		}
 		l := searchtest.Likelihood(p, p.Rows)
-		l.PenaliseGate(search.ScreenRidge)
+		l.PenaliseGate(starts.ScreenRidge)
 		held, err := climb.Climb(t.Context(), l, l.Theta(q), nil)
 		if err != nil {
 			t.Fatal(err)
@@ -645,6 +646,6 @@ func ended(value float64, status optim.Status, degenerate bool) *search.Candidat
 }
 
 // from is a start at q.
-func from(q *model.Params) search.Start {
-	return search.Start{Kind: "fixed", Draw: func(context.Context, *rand.Rand) (*model.Params, error) { return q.Clone(), nil }}
+func from(q *model.Params) starts.Start {
+	return starts.Start{Kind: "fixed", Draw: func(context.Context, *rand.Rand) (*model.Params, error) { return q.Clone(), nil }}
 }

@@ -15,25 +15,26 @@ import (
 	"github.com/gatedlearning/moe/host/search/arrange"
 	"github.com/gatedlearning/moe/host/search/climb"
 	"github.com/gatedlearning/moe/host/search/splitmerge"
+	"github.com/gatedlearning/moe/host/search/starts"
 	"github.com/gatedlearning/moe/internal/stream"
 )
 
 // Starts are those of a search for a tree that is screened on part of the rows: those that are made once, and those
 // that are made in turn.
 func Starts(p *problem.Problem, e *moment.Evidence, estimate *moment.Estimate,
-	part model.Rows) (first, cycle []search.Start) {
+	part model.Rows) (first, cycle []starts.Start) {
 	flat, splits := flatBest(p, e), splitting(p, e, part)
-	first = []search.Start{flat}
+	first = []starts.Start{flat}
 	if estimate != nil {
-		first = append(first, inTree(p, search.Moments(p.Flat(), e, search.KindMoments, estimate, part)))
+		first = append(first, inTree(p, starts.Moments(p.Flat(), e, starts.KindMoments, estimate, part)))
 	}
-	return first, []search.Start{splits, flat, search.Random(p, e)}
+	return first, []starts.Start{splits, flat, starts.Random(p, e)}
 }
 
 // inTree is a start under one gate with its experts arranged in the tree of p, by more
 // rows than starts are screened on.
-func inTree(p *problem.Problem, flat search.Start) search.Start {
-	return search.Start{Kind: flat.Kind, Draw: func(ctx context.Context, rng *rand.Rand) (*model.Params, error) {
+func inTree(p *problem.Problem, flat starts.Start) starts.Start {
+	return starts.Start{Kind: flat.Kind, Draw: func(ctx context.Context, rng *rand.Rand) (*model.Params, error) {
 		q, err := flat.Draw(ctx, rng)
 		if err != nil {
 			return nil, err
@@ -47,7 +48,7 @@ const flatStarts = 8
 
 // flatBest is the best of a search for the same experts under one gate, arranged: experts
 // that lie apart are found under any gate that lets them have their rows.
-func flatBest(p *problem.Problem, e *moment.Evidence) search.Start {
+func flatBest(p *problem.Problem, e *moment.Evidence) starts.Start {
 	draw := func(ctx context.Context, rng *rand.Rand) (*model.Params, error) {
 		flat := p.Flat()
 		flat.Seed, flat.Threads = rng.Uint64(), 1
@@ -61,25 +62,25 @@ func flatBest(p *problem.Problem, e *moment.Evidence) search.Start {
 		}
 		return all[0].Params, nil
 	}
-	return inTree(p, search.Start{Kind: search.KindFlat, Draw: draw})
+	return inTree(p, starts.Start{Kind: starts.KindFlat, Draw: draw})
 }
 
 // splitting begins with one expert and splits, again and again, that which has the largest
 // sum of squared residuals, along its axis ([loss.Structure]), with EM under one gate in
 // between; then arranges them. Experts with activations of their own come in a random
 // order.
-func splitting(p *problem.Problem, e *moment.Evidence, part model.Rows) search.Start {
+func splitting(p *problem.Problem, e *moment.Evidence, part model.Rows) starts.Start {
 	draw := func(ctx context.Context, rng *rand.Rand) (*model.Params, error) {
 		flat := p.Flat()
 		come := rng.Perm(p.Shape.K)
-		one := search.Random(flat.With(1), e)
+		one := starts.Random(flat.With(1), e)
 		q, err := one.Draw(ctx, rng)
 		if err != nil {
 			return nil, err
 		}
 		for {
 			l := loss.NewLikelihood(part, someOf(p.G.Activation, come[:q.K]), q, p.Shape.Free(), 1)
-			l.PenaliseGate(search.ScreenRidge)
+			l.PenaliseGate(starts.ScreenRidge)
 			r, err := climb.Approach(ctx, l, l.Theta(q), nil)
 			if err != nil {
 				return nil, err
@@ -94,7 +95,7 @@ func splitting(p *problem.Problem, e *moment.Evidence, part model.Rows) search.S
 			q = splitmerge.Grown(q, s, flat.With(q.K+1).Shape)
 		}
 	}
-	return inTree(p, search.Start{Kind: search.KindSplits, Draw: draw})
+	return inTree(p, starts.Start{Kind: starts.KindSplits, Draw: draw})
 }
 
 // someOf are the activations of the experts named, in that order.

@@ -11,6 +11,7 @@ import (
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/host/search"
 	"github.com/gatedlearning/moe/host/search/searchtest"
+	"github.com/gatedlearning/moe/host/search/starts"
 	"github.com/gatedlearning/moe/plugins/identity"
 	"github.com/gatedlearning/moe/plugins/relu"
 	"github.com/gatedlearning/moe/plugins/tanh"
@@ -57,7 +58,7 @@ func TestStarts(t *testing.T) {
 	if err != nil || estimate == nil {
 		t.Fatalf("no estimate: %s, error %v", obstacle, err)
 	}
-	kinds := func(starts []search.Start) (out []string) {
+	kinds := func(starts []starts.Start) (out []string) {
 		for _, s := range starts {
 			out = append(out, s.Kind)
 		}

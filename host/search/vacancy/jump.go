@@ -14,6 +14,7 @@ import (
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/host/search"
 	"github.com/gatedlearning/moe/host/search/partition"
+	"github.com/gatedlearning/moe/host/search/starts"
 	"github.com/gatedlearning/moe/internal/kernel"
 	"github.com/gatedlearning/moe/internal/numeric"
 )
@@ -69,7 +70,7 @@ func leap(ctx context.Context, t *search.Task, rows *partition.Table, best *sear
 		if q == nil || err != nil {
 			return gained, err
 		}
-		c, err := t.ClimbFrom(ctx, p.Shape.Free(), search.KindSpare, q)
+		c, err := t.ClimbFrom(ctx, p.Shape.Free(), starts.KindSpare, q)
 		if c == nil || err != nil || c.Failed() || c.Run.Status != optim.Converged || !c.Beats(best, p.N()) {
 			return gained, err
 		}

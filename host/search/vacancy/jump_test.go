@@ -15,6 +15,7 @@ import (
 	"github.com/gatedlearning/moe/host/search"
 	"github.com/gatedlearning/moe/host/search/partition"
 	"github.com/gatedlearning/moe/host/search/searchtest"
+	"github.com/gatedlearning/moe/host/search/starts"
 	"github.com/gatedlearning/moe/plugins/identity"
 )
 
@@ -109,7 +110,7 @@ func TestLeap(t *testing.T) {
 		q.Regressor(1)[1] = level
 		q.GatingIntercepts[0] = 3
 		q = p.Units.Into(q)
-		c, err := (&search.Task{Problem: p}).ClimbFrom(t.Context(), p.Shape.Free(), search.KindSpare, q)
+		c, err := (&search.Task{Problem: p}).ClimbFrom(t.Context(), p.Shape.Free(), starts.KindSpare, q)
 		if err != nil || c.Run.Status != optim.Converged {
 			t.Fatal(c.Run.Status, err)
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/gatedlearning/moe/host/search"
 	"github.com/gatedlearning/moe/host/search/partition"
 	"github.com/gatedlearning/moe/host/search/splitmerge"
+	"github.com/gatedlearning/moe/host/search/starts"
 	"github.com/gatedlearning/moe/internal/stream"
 )
 
@@ -219,7 +220,7 @@ func (t visitor) rise(ctx context.Context, best *search.Candidate,
 	moves := map[*search.Candidate]string{}
 	var all []*search.Candidate
 	for _, b := range from {
-		c := &search.Candidate{Kind: search.KindNeighbour, Params: b.at}
+		c := &search.Candidate{Kind: starts.KindNeighbour, Params: b.at}
 		all, moves[c] = append(all, c), b.by
 	}
 	risen, err := t.Rise(ctx, all, mostNeighbours)
@@ -249,7 +250,7 @@ func (t visitor) contain(ctx context.Context, best *search.Candidate, n search.N
 		from = append(from, beginning{BySplit, halved(p.Shape, n.Params, i, s, nearlyOne)})
 	}
 	for _, b := range from {
-		c, err := t.ClimbFrom(ctx, p.Shape.Free(), search.KindNeighbour, b.at)
+		c, err := t.ClimbFrom(ctx, p.Shape.Free(), starts.KindNeighbour, b.at)
 		if err != nil {
 			return nil, "", err
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/gatedlearning/moe/host/search"
 	"github.com/gatedlearning/moe/host/search/climb"
 	"github.com/gatedlearning/moe/host/search/partition"
+	"github.com/gatedlearning/moe/host/search/starts"
 	"github.com/gatedlearning/moe/host/search/survey"
 	"github.com/gatedlearning/moe/internal/stream"
 )
@@ -302,7 +303,7 @@ func newSparing(t *search.Task, rows *partition.Table, best *search.Candidate, n
 func adapt(ctx context.Context, p *problem.Problem, rows *partition.Table,
 	others *model.Params) (*model.Params, error) {
 	l := loss.NewLikelihood(rows.Data, p.G, others, p.With(p.Shape.K-1).Shape.Free(), p.Threads)
-	l.PenaliseGate(search.ScreenRidge)
+	l.PenaliseGate(starts.ScreenRidge)
 	run, err := climb.Climb(ctx, l, l.Theta(others), nil)
 	if err != nil {
 		return nil, err
@@ -425,7 +426,7 @@ func (s *sparing) distinct() (fresh []*search.Candidate) {
 		at := slices.IndexFunc(s.groups, func(g group) bool { return math.Abs(g.gain-j.gain) < joinApart })
 		if at < 0 {
 			at = len(s.groups)
-			c := &search.Candidate{Kind: search.KindSpare, Params: s.vacancy.with(j)}
+			c := &search.Candidate{Kind: starts.KindSpare, Params: s.vacancy.with(j)}
 			s.groups, fresh = append(s.groups, group{j.gain, c}), append(fresh, c)
 		}
 		s.of[j] = s.groups[at].to

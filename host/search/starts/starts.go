@@ -1,4 +1,6 @@
-package search
+// Package starts has the places where climbs to a maximum of the likelihood begin: estimates from moments, random
+// directions, lines of clusters.
+package starts
 
 import (
 	"context"
@@ -19,20 +21,21 @@ import (
 
 // Kinds of starts, as model files name them.
 const (
-	KindMoments  = "moments"  // the moment estimate
-	KindSpectral = "spectral" // the spectral estimate from the cubic tensor
-	KindSpan     = "span"     // random directions in the subspace of T̂2, fitted there first
-	KindRandom   = "random"   // random directions in ℝ^d
-	KindKMeans   = "kmeans"   // least squares lines of k-means clusters of (x, y)
-	KindOwn      = "own"      // the user's
-	KindFlat     = "flat"     // of trees: the best of a search under one gate, arranged
-	KindSplits   = "splits"   // of trees: experts split one by one under one gate, arranged
+	KindMoments         = "moments"         // the moment estimate
+	KindSpectral        = "spectral"        // the spectral estimate from the cubic tensor
+	KindSpan            = "span"            // random directions in the subspace of T̂2, fitted there first
+	KindRandom          = "random"          // random directions in ℝ^d
+	KindHeteroscedastic = "heteroscedastic" // random directions, fitted first with a noise level for each expert
+	KindKMeans          = "kmeans"          // least squares lines of k-means clusters of (x, y)
+	KindOwn             = "own"             // the user's
+	KindFlat            = "flat"            // of trees: the best of a search under one gate, arranged
+	KindSplits          = "splits"          // of trees: experts split one by one under one gate, arranged
 
 	KindNarrower  = "narrower"  // an optimum under the density of which the family's is a wider one
 	KindSpare     = "spare"     // an optimum, with an expert that hardly counts placed anew
 	KindNeighbour = "neighbour" // the fit of one expert less or more, in a range of them
 
-	// Kinds of a survey, see [Survey], beside random and kmeans.
+	// Kinds of a survey, see search.Survey, beside random and kmeans.
 	KindPartition = "partition" // least squares lines of cells that random hyperplanes cut
 	KindResiduals = "residuals" // of k-means clusters of (x, residual)
 	KindTrimmed   = "trimmed"   // of the rows near random ones, the worst left out
@@ -40,23 +43,29 @@ const (
 	KindMove      = "moves"     // an optimum, of which an expert has been moved
 )
 
+// ScreenRidge is the ridge on the gate in the screening, in units of the total log-likelihood: a gate stays soft enough
+// to be mended, on more rows as well.
+const ScreenRidge = 0.1
+
+// From manyExperts experts with manyParams parameters on a climb costs so much, and starts at random meet the best
+// optimum so rarely, that none is made to its end that cannot catch up with the best. Fewer parameters cost less, and
+// moves carry their starts to the best.
+const (
+	manyExperts = 16
+	manyParams  = 1000
+)
+
+// Many says whether p has as many of both.
+func Many(p *problem.Problem) bool {
+	return p.OneGate() && p.Shape.Classes() >= manyExperts && p.Shape.Parameters() >= manyParams
+}
+
 // Start is where candidates begin. Draw is given random numbers of the
 // candidate's own; where there are several targets under one gate Vector stands in its place.
 type Start struct {
 	Kind   string
 	Draw   func(ctx context.Context, rng *rand.Rand) (*model.Params, error)
 	Vector func(ctx context.Context, rng *rand.Rand) (*model.VectorParams, error)
-}
-
-// Place puts a candidate where a start begins; the zero value leaves it where it is.
-func (s Start) Place(ctx context.Context, c *Candidate, rng *rand.Rand) (err error) {
-	switch {
-	case s.Vector != nil:
-		c.Vector, err = s.Vector(ctx, rng)
-	case s.Draw != nil:
-		c.Params, err = s.Draw(ctx, rng)
-	}
-	return err
 }
 
 // Random is random directions with norms about the evidence's and no
@@ -93,6 +102,43 @@ func Random(p *problem.Problem, e *moment.Evidence) Start {
 	}}
 }
 
+// manySharing is the number of experts from which random starts of shared noise are fitted with levels of their own
+// first. With fewer, other starts meet the best optimum as soon.
+const manySharing = 10
+
+// ManyShare says whether random starts of p are fitted with a noise level for each expert first: where many share one.
+func ManyShare(p *problem.Problem) bool {
+	return p.OneGate() && p.Shape.K >= manySharing && !p.Shape.PerExpert && p.Shape.Normal() && p.Link == nil
+}
+
+// leastLevel is the smallest of those levels, as a share of the target's rms.
+const leastLevel = 1e-3
+
+// Heteroscedastic is [Random], fitted to rows in memory with a noise level for each expert first: one that has found
+// its rows gets a small level and lets go of the others, and those that have not stay wide until they find some. Where
+// all have one level, which the worst decide, a wrong expert keeps what it has.
+func Heteroscedastic(p *problem.Problem, e *moment.Evidence, rows model.Rows) Start {
+	random, shape := Random(p, e), p.Shape
+	shape.PerExpert = true
+	return Start{Kind: KindHeteroscedastic, Draw: func(ctx context.Context, rng *rand.Rand) (*model.Params, error) {
+		begin, err := random.Draw(ctx, rng)
+		if err != nil {
+			return nil, err
+		}
+		q, free := shape.Adopt(begin), shape.Free()
+		free.LeastSigma = leastLevel * p.RMS()
+		l := loss.NewLikelihood(rows, p.G, q, free, 1)
+		l.PenaliseGate(ScreenRidge)
+		l.ReuseCurvature()
+		r, err := optim.EM(ctx, l, l.Theta(q), optim.Settings{Iterations: 300, Tolerance: climb.Crawl})
+		if err != nil {
+			return nil, err
+		}
+		q = l.Params(r.X)
+		return p.Shape.WithNoise(p.Shape.Adopt(q), floats.Norm(q.Sigma, 2)/math.Sqrt(float64(q.K))), nil
+	}}
+}
+
 // mostOwnPrecision is how many times smaller than the target's rms the noise of
 // the user's start may be: smaller, and a start that is a little off freezes where
 // it is.
@@ -115,7 +161,7 @@ func Own(p *problem.Problem, start *model.Params) Start {
 func Moments(p *problem.Problem, e *moment.Evidence, kind string, est *moment.Estimate, part model.Rows) Start {
 	return Start{Kind: kind, Draw: func(ctx context.Context, _ *rand.Rand) (*model.Params, error) {
 		by := climber(climb.Climb)
-		if many(p) {
+		if Many(p) {
 			by = climb.Approach // the start's own climb goes on from there
 		}
 		q, _, err := fitGate(ctx, p, part, moment.Begin(p, e, est), ScreenRidge, 1, by)

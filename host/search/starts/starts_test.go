@@ -1,4 +1,4 @@
-package search
+package starts
 
 import (
 	"context"
@@ -16,6 +16,7 @@ import (
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/moment"
 	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/host/search/searchtest"
 	"github.com/gatedlearning/moe/plugins/identity"
 	"github.com/gatedlearning/moe/plugins/tanh"
 	"github.com/gatedlearning/moe/sdk"
@@ -34,7 +35,7 @@ func lines(t *testing.T, d, k int, size float64, r problem.Request, of ...sdk.Fa
 		y[i] = size * (float64(1-2*(i%2))*x.At(i, 0) + 0.1*rng.NormFloat64())
 	}
 	r.K = k
-	return load(t, dataset.Matrix(x, y), activation(t, append(of, identity.Family)[0]), r)
+	return searchtest.Load(t, dataset.Matrix(x, y), searchtest.Activation(t, append(of, identity.Family)[0]), r)
 }
 
 // TestRandom: norms about the evidence's, e^{z/4} times as large with
@@ -56,7 +57,7 @@ func TestRandom(t *testing.T) {
 		"with intercepts": {2, 30, problem.Request{Intercepts: problem.BothIntercepts, Noise: problem.PerExpert{}}},
 	} {
 		p := lines(t, c.d, k, c.size, c.r)
-		e := measure(t, p)
+		e := searchtest.Measure(t, p)
 		if large := e.Norm > 10; large != (c.size > 10) {
 			t.Fatalf("%s: norm %v", name, e.Norm)
 		}
@@ -117,7 +118,7 @@ func TestOwn(t *testing.T) {
 		x.SetRow(i, []float64{50 + 7*rng.NormFloat64(), 1e-3 * rng.ExpFloat64()})
 		y[i] = x.At(i, 0) + rng.NormFloat64()
 	}
-	p := load(t, dataset.Matrix(x, y), activation(t, identity.Family), problem.Request{K: 2, Intercepts: problem.BothIntercepts, Noise: problem.PerExpert{}, Gate: problem.Softmax{Features: []string{"x2"}}})
+	p := searchtest.Load(t, dataset.Matrix(x, y), searchtest.Activation(t, identity.Family), problem.Request{K: 2, Intercepts: problem.BothIntercepts, Noise: problem.PerExpert{}, Gate: problem.Softmax{Features: []string{"x2"}}})
 	own := p.Shape.Blank(0)
 	copy(own.Regressors, []float64{1, -200, 0.5, 300})
 	copy(own.Gating, []float64{9, 400})
@@ -162,8 +163,8 @@ func TestOwn(t *testing.T) {
 // and the gate and the noise that fit them best on the part.
 func TestMomentsStart(t *testing.T) {
 	for _, r := range []problem.Request{{}, {Gate: problem.Softmax{Features: []string{"x3", "x4"}}}} {
-		p, truth := drawn(t, identity.Family, 2, 5, 4000, 0.1, 2, r)
-		e := measure(t, p)
+		p, truth := searchtest.Drawn(t, identity.Family, 2, 5, 4000, 0.1, 2, r)
+		e := searchtest.Measure(t, p)
 		e.Norm = 1.5
 		est, obstacle, err := moment.EstimateParams(t.Context(), p, e, 0)
 		if est == nil {
@@ -210,7 +211,7 @@ func TestMomentsStart(t *testing.T) {
 // TestFitGate begins with a gate of 0 and noise as large as the target's rms,
 // whatever it is given.
 func TestFitGate(t *testing.T) {
-	p, truth := drawn(t, identity.Family, 3, 6, 1000, 0.1, 2, problem.Request{})
+	p, truth := searchtest.Drawn(t, identity.Family, 3, 6, 1000, 0.1, 2, problem.Request{})
 	q := truth.Clone()
 	q.Sigma[0] = 123
 	clear(q.Gating)
@@ -241,8 +242,8 @@ func TestFitGate(t *testing.T) {
 // it is far above a start that is not, and regressors are near the truth in some.
 func TestSubspaceStart(t *testing.T) {
 	const k, d = 3, 9
-	p, truth := drawn(t, identity.Family, k, d, 4000, 0.1, 3, problem.Request{Intercepts: problem.BothIntercepts})
-	e := measure(t, p)
+	p, truth := searchtest.Drawn(t, identity.Family, k, d, 4000, 0.1, 3, problem.Request{Intercepts: problem.BothIntercepts})
+	e := searchtest.Measure(t, p)
 	part := model.Part(p.Rows, 1500)
 	projected, err := model.InMemory(t.Context(), e.Subspace.Project(part), 1)
 	if err != nil {
@@ -301,7 +302,7 @@ func TestSubspaceStart(t *testing.T) {
 func TestRandomOutput(t *testing.T) {
 	const draws, k = 300, 2
 	p := lines(t, 2, k, 30, problem.Request{Intercepts: problem.BothIntercepts, Output: problem.SharedScale}, tanh.Family)
-	e := measure(t, p)
+	e := searchtest.Measure(t, p)
 	if ratio := p.RMS() / e.Norm; math.Abs(ratio-1) < 0.3 {
 		t.Fatalf("rms %v, norm %v: the units decide nothing", p.RMS(), e.Norm)
 	}
@@ -358,7 +359,7 @@ func TestKMeansStart(t *testing.T) {
 			y[i] = unit * (side*x.At(i, 1) + 0.1*rng.NormFloat64())
 		}
 		for _, seen := range [][]string{nil, {"x2"}} {
-			p := load(t, dataset.Matrix(x, y), activation(t, identity.Family), problem.Request{K: 2, Intercepts: problem.BothIntercepts, ExpertFeatures: seen})
+			p := searchtest.Load(t, dataset.Matrix(x, y), searchtest.Activation(t, identity.Family), problem.Request{K: 2, Intercepts: problem.BothIntercepts, ExpertFeatures: seen})
 			start := KMeans(p, p.Rows)
 			slopes := 0
 			for seed := range uint64(10) {
