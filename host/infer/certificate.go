@@ -124,7 +124,8 @@ type Evidence struct {
 // none has seen (Good 1953, after Turing).
 type Care struct {
 	Taken       bool
-	Spares      int // experts that the data hardly ask for
+	Spares      int  // experts that the data hardly ask for
+	Fails       bool // a test of the model does
 	Starts, Met int
 	Unseen      float64
 }
@@ -149,7 +150,10 @@ func (c Care) cause() string {
 	if c.Spares > 0 {
 		return "the data hardly ask for " + plural(c.Spares, "expert")
 	}
-	return "a test of the model fails"
+	if c.Fails {
+		return "a test of the model fails"
+	}
+	return "few starts agree"
 }
 
 // why says what is missing.
@@ -233,6 +237,7 @@ func Judge(tests []Test, e Evidence) *Certificate {
 	}
 	c.explain()
 	c.judgeOptimum(against, robust >= Doubt, e)
+	e.Care.Fails = c.PValue < Doubt
 	if c.Optimum == Pass && e.Care.Taken && !e.Care.Conclusive() {
 		c.Optimum, c.Reason, c.More = NotJudged, e.Care.why(), true
 	}

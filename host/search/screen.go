@@ -252,6 +252,8 @@ func (t *Task) wave(from int) (wave []*Candidate) {
 		size = 2
 	case t.many() && from < len(t.First):
 		size = len(t.First) - from // the others are judged by these
+	case t.many():
+		size -= from % size
 	}
 	for i := from; i < min(from+size, t.Starts); i++ {
 		var s starts.Start

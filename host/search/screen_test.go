@@ -602,8 +602,8 @@ func TestSplitMergeLeavesAlone(t *testing.T) {
 	}
 }
 
-// TestManyExperts: of many experts with many parameters the first starts go alone, and twelve are enough where the best
-// is one that the data have told and none came near, or four where two of these agree.
+// TestManyExperts: of many experts with many parameters the first starts go alone and the next fill up their wave, and
+// twelve are enough where the best is one that the data have told and none came near, or four where two of these agree.
 func TestManyExperts(t *testing.T) {
 	task := func(k, d int) *Task {
 		p := &problem.Problem{Shape: problem.Shape{K: k, D: d}}
@@ -622,14 +622,18 @@ func TestManyExperts(t *testing.T) {
 	for _, c := range []struct {
 		k, d int
 		many bool
-	}{{3, 10, false}, {16, 10, false}, {8, 200, false}, {16, 40, true}, {32, 64, true}} {
+	}{{3, 10, false}, {16, 10, false}, {8, 200, false}, {16, 40, true}, {32, 64, true},
+		{10, 27, true}, {10, 26, false}, {9, 60, false}} {
 		s := task(c.k, c.d)
 		if s.many() != c.many {
 			t.Errorf("k = %d, d = %d: many %v", c.k, c.d, s.many())
 		}
 		first, second := len(s.wave(0)), len(s.wave(2))
-		if want := map[bool]int{false: waveSize, true: 2}[c.many]; first != want || second != waveSize {
+		if want := map[bool]int{false: waveSize, true: 2}[c.many]; first != want || second != want {
 			t.Errorf("k = %d, d = %d: waves of %d and %d starts", c.k, c.d, first, second)
+		}
+		if third := len(s.wave(4)); third != waveSize {
+			t.Errorf("k = %d, d = %d: a wave of %d starts", c.k, c.d, third)
 		}
 		if s.ahead(all) != c.many || s.ahead(all[:11]) {
 			t.Errorf("k = %d, d = %d: the best is ahead: %v", c.k, c.d, s.ahead(all))

@@ -51,8 +51,8 @@ const ScreenRidge = 0.1
 // optimum so rarely, that none is made to its end that cannot catch up with the best. Fewer parameters cost less, and
 // moves carry their starts to the best.
 const (
-	manyExperts = 16
-	manyParams  = 1000
+	manyExperts = 10
+	manyParams  = 500
 )
 
 // Many says whether p has as many of both.
@@ -111,14 +111,22 @@ func ManyShare(p *problem.Problem) bool {
 	return p.OneGate() && p.Shape.K >= manySharing && !p.Shape.PerExpert && p.Shape.Normal() && p.Link == nil
 }
 
-// leastLevel is the smallest of those levels, as a share of the target's rms.
-const leastLevel = 1e-3
+const (
+	// leastLevel is the smallest of those levels, as a share of the target's rms.
+	leastLevel = 1e-3
+	// levelSteps of EM are made at most, where so many times rows times parameters are levelWork at most: some twenty
+	// seconds of one core. With more parameters the spectral start is at the best optimum sooner than any of these.
+	levelSteps, levelWork = 300, 2e10
+)
 
 // Heteroscedastic is [Random], fitted to rows in memory with a noise level for each expert first: one that has found
 // its rows gets a small level and lets go of the others, and those that have not stay wide until they find some. Where
-// all have one level, which the worst decide, a wrong expert keeps what it has.
+// all have one level, which the worst decide, a wrong expert keeps what it has. Where that is too much work it is Random.
 func Heteroscedastic(p *problem.Problem, e *moment.Evidence, rows model.Rows) Start {
 	random, shape := Random(p, e), p.Shape
+	if n, _ := rows.Dims(); float64(n)*float64(levelSteps*shape.Parameters()) > levelWork {
+		return random
+	}
 	shape.PerExpert = true
 	return Start{Kind: KindHeteroscedastic, Draw: func(ctx context.Context, rng *rand.Rand) (*model.Params, error) {
 		begin, err := random.Draw(ctx, rng)
@@ -130,7 +138,7 @@ func Heteroscedastic(p *problem.Problem, e *moment.Evidence, rows model.Rows) St
 		l := loss.NewLikelihood(rows, p.G, q, free, 1)
 		l.PenaliseGate(ScreenRidge)
 		l.ReuseCurvature()
-		r, err := optim.EM(ctx, l, l.Theta(q), optim.Settings{Iterations: 300, Tolerance: climb.Crawl})
+		r, err := optim.EM(ctx, l, l.Theta(q), optim.Settings{Iterations: levelSteps, Tolerance: climb.Crawl})
 		if err != nil {
 			return nil, err
 		}
