@@ -2,12 +2,14 @@ package predict
 
 import (
 	"context"
+	"errors"
 	"math"
 
 	"gonum.org/v1/gonum/floats"
 
 	"github.com/gatedlearning/moe/host/mixture"
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/host/native"
 )
 
 // spread is the experts' means at rules for their predictors: z_i is N(E[z_i|u], Var[z_i|u]) at every point of the
@@ -16,7 +18,8 @@ type spread struct {
 	half  []int              // of the rows: their rules have so many nodes to either side of the middle
 	from  []int              // where those of a row begin
 	total int                // nodes of an expert in all rows
-	mean  []float64          // K×total: of every row by points, of a point by nodes
+	z     []float64          // K×total: of every row by points, of a point by nodes
+	mean  []float64          // likewise, g there
 	rules [1 + mostHalf]rule // that have been asked for
 }
 
@@ -64,7 +67,7 @@ func (s *spread) over(ctx context.Context, u *Uncertainty, a *around, act model.
 	if err := s.size(ctx, u, a, act, b, z); err != nil {
 		return err
 	}
-	s.mean = grown(s.mean, k*s.total)
+	s.z, s.mean = grown(s.z, k*s.total), grown(s.mean, k*s.total)
 	for i := range k {
 		at := i * s.total
 		for r := range n {
@@ -75,13 +78,13 @@ func (s *spread) over(ctx context.Context, u *Uncertainty, a *around, act model.
 					centre += p.by * a.shift[(r*k+i)*h+p.along]
 				}
 				for _, t := range nodes {
-					s.mean[at] = centre + t*a.deviation[i*n+r]
+					s.z[at] = centre + t*a.deviation[i*n+r]
 					at++
 				}
 			}
 		}
 	}
-	if err := act.Eval(ctx, s.mean, s.mean); err != nil {
+	if err := known(ctx, act.Eval, s.mean, s.z); err != nil {
 		return err
 	}
 	domain := u.density.Domain()
@@ -118,10 +121,10 @@ func (s *spread) size(ctx context.Context, u *Uncertainty, a *around, act model.
 			}
 		}
 	}
-	if err := act.Eval(ctx, mean, at); err != nil {
+	if err := known(ctx, act.Eval, mean, at); err != nil {
 		return err
 	}
-	if err := act.Deriv(ctx, slope, at); err != nil {
+	if err := known(ctx, act.Deriv, slope, at); err != nil {
 		return err
 	}
 	density, domain := mixture.OfTrials(u.density, b.Role[model.Trials]), u.density.Domain()
@@ -146,6 +149,26 @@ func (s *spread) size(ctx context.Context, u *Uncertainty, a *around, act model.
 		s.total += u.points() * (1 + 2*half)
 	}
 	return nil
+}
+
+// known writes what g or its slope is at z to dst, which is not z. Beyond the range of an approximation, where that is
+// all that is known of g, it is that of the range's end, to which z goes.
+func known(ctx context.Context, at func(ctx context.Context, dst, z []float64) error, dst, z []float64) error {
+	err := at(ctx, dst, z)
+	lo, hi := 0.0, 0.0
+	beyond, outside := (*BeyondError)(nil), (*native.OutsideError)(nil)
+	switch {
+	case errors.As(err, &beyond):
+		lo, hi = beyond.Lo, beyond.Hi
+	case errors.As(err, &outside):
+		lo, hi = outside.Lo, outside.Hi
+	default:
+		return err
+	}
+	for i, v := range z {
+		z[i] = min(max(v, lo), math.Nextafter(hi, lo))
+	}
+	return at(ctx, dst, z)
 }
 
 // add adds to a distribution the laws of expert i at a point of the cubature, which have this probability together.

@@ -16,6 +16,7 @@ import (
 	"github.com/gatedlearning/moe/host/fitted/stated"
 	"github.com/gatedlearning/moe/host/mixture"
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/host/native"
 )
 
 type exponential struct{}
@@ -331,5 +332,26 @@ func TestPredictiveOfFamilies(t *testing.T) {
 	m.Covariance = nil
 	if e, err = EvaluateModel(t.Context(), m, sigmoidal{}, src); err != nil || e.Predictive != nil {
 		t.Errorf("%v without a covariance, error %v", e.Predictive, err)
+	}
+}
+
+// upTo2 knows exp below 2 alone.
+type upTo2 struct{ exponential }
+
+func (u upTo2) Eval(ctx context.Context, dst, z []float64) error {
+	if v := slices.Max(z); v >= 2 {
+		return &native.OutsideError{Z: v, Lo: -10, Hi: 2}
+	}
+	return u.exponential.Eval(ctx, dst, z)
+}
+
+func (u upTo2) Deriv(ctx context.Context, dst, z []float64) error { return u.Eval(ctx, dst, z) }
+
+// TestPredictiveBeyondAnApproximation: where a file has an approximation of g alone, what a mean may be ends where that does.
+func TestPredictiveBeyondAnApproximation(t *testing.T) {
+	m := covaried(ofFamily("poisson", 1, false), rand.New(rand.NewPCG(51, 7)), 0.5, "expert1:x", "expert1:(intercept)")
+	law := lawOf(t, m, upTo2{}, 0.2, UncertaintyOf(m))
+	if most := slices.Max(law.Mean); math.Abs(most-math.Exp(2)) > 1e-12 || len(law.P) < 9 {
+		t.Errorf("%d laws, the largest mean is %v", len(law.P), most)
 	}
 }
