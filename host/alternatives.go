@@ -63,10 +63,10 @@ type Alternative struct {
 }
 
 // Compare fits every number of experts of all alternatives without each of ten parts of the rows, as [CrossValidate]
-// does, and chooses by the log-likelihood of the rows that were left out, by the predictive density, or where fits of
-// some alternative have none by that at the parameters: of those within one standard error of the highest it takes the
-// one of the fewest parameters, and among these of the highest. One of more parameters than the best that is 2.5
-// standard errors below it after 3, 5 or 7 parts is left. The standard error is that of the two's difference,
+// does, and chooses by the log-likelihood of the rows that were left out, by the predictive density: of those within
+// one standard error of the highest it takes the one of the fewest parameters, and among these of the highest. One of
+// more parameters than the best that is 2.5 standard errors below it after 3, 5 or 7 parts is left. The standard error
+// is that of the two's difference,
 //
 //	√(n/(n−1) · (Σ w_r·d_r² − (Σ w_r·d_r)²/Σ w_r)),  d_r = log p(y_r|x_r) − log q(y_r|x_r)
 //

@@ -417,9 +417,22 @@ func (c densityCase) checkFile(t *testing.T, m *fitted.Model, src dataset.Source
 			y = append(y, b.Y[r])
 		}
 	}
-	p, err := back.Matrix(t.Context(), x, y, 0.9)
+	wide, err := back.Matrix(t.Context(), x, y, 0.9)
 	if err != nil {
 		t.Fatal(err)
+	}
+	bare := *m // without a covariance the intervals are of the law at the parameters
+	bare.Covariance = nil
+	p, err := predict.New(&bare, c.act).Matrix(t.Context(), x, y, 0.9)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wider := 0.0
+	for r := range y {
+		wider += wide.Upper[r] - wide.Lower[r] - (p.Upper[r] - p.Lower[r])
+	}
+	if !(wider > 0) {
+		t.Errorf("the parameters' uncertainty makes intervals wider by %v", wider)
 	}
 	for r := range y {
 		if !mixture.DensityOf(c.family).Domain().Whole || r == 100 {

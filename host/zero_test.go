@@ -279,6 +279,13 @@ func TestZeroExpertPredictions(t *testing.T) {
 	}
 	p := back.Params()
 	theta := p.SigmaOf(0)
+	bare := *m // whose quantiles are of the law at the parameters
+	bare.Covariance = nil
+	at, err := predict.New(&bare, g).Matrix(t.Context(), x, y, level)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wider := 0.0
 	for r := range y {
 		mean, total := 0.0, out.Gate.At(r, 2)
 		for i := range 2 {
@@ -311,9 +318,13 @@ func TestZeroExpertPredictions(t *testing.T) {
 				upper = v
 			}
 		}
-		if out.Lower[r] != lower || out.Upper[r] != upper {
-			t.Fatalf("row %d: from %v to %v, want %v to %v", r, out.Lower[r], out.Upper[r], lower, upper)
+		if at.Lower[r] != lower || at.Upper[r] != upper {
+			t.Fatalf("row %d: from %v to %v, want %v to %v", r, at.Lower[r], at.Upper[r], lower, upper)
 		}
+		wider += out.Upper[r] - out.Lower[r] - (upper - lower)
+	}
+	if !(wider > 0) {
+		t.Errorf("the parameters' uncertainty makes intervals wider by %v", wider)
 	}
 	e, err := back.Evaluate(t.Context(), dataset.Matrix(x, y))
 	if err != nil || math.Abs(e.LogLikelihood-m.Fit.LogLikelihood) > 1e-9*math.Abs(e.LogLikelihood) {

@@ -28,7 +28,7 @@ func (x *Comparison) Ks() int { return len(x.scores) }
 func (x *Comparison) Into(selection []fitted.Candidate) {
 	for i := range x.scores[:min(len(x.scores), len(selection))] {
 		if x.scores[i].sound() {
-			selection[i].HeldOut = &x.scores[i].compared().logLikelihood
+			selection[i].HeldOut = &x.scores[i].predictive.logLikelihood
 		}
 	}
 }
@@ -55,7 +55,6 @@ func Compare(ctx context.Context, all []Alternative, by Parting) (*Comparison, e
 			return nil, err
 		}
 	}
-	evenly(found)
 	return chosenOf(all, place, found)
 }
 
@@ -123,10 +122,6 @@ func chosenOf(all []Alternative, place []int, found []crossed) (*Comparison, err
 		c.Notes = append(c.Notes, leftNotes(all[0].From, c.scores)...)
 		return c, nil
 	}
-	if slices.ContainsFunc(scores, func(s score) bool { return s.plain && s.uncertain }) {
-		c.Notes = append(c.Notes, "crossvalidation: descriptions are compared by their densities at the parameters: "+
-			"the family of one of them has no predictive density")
-	}
 	for i, a := range all {
 		reason := a.Refused
 		if reason == nil {
@@ -166,7 +161,7 @@ const sameHeight = 1e-6
 // simplest is the score of the fewest parameters within a standard error of the highest, top, and of these the
 // highest, the first of those alike; −1 where none is finite.
 func simplest(scores []score) (at, top int) {
-	height := func(i int) float64 { return scores[i].compared().logLikelihood }
+	height := func(i int) float64 { return scores[i].predictive.logLikelihood }
 	at, top = -1, -1
 	for i := range scores {
 		if scores[i].sound() && (top < 0 || height(i) > height(top)) {

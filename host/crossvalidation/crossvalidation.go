@@ -114,7 +114,6 @@ func crossValidate(ctx context.Context, all []Alternative, by Parting, race bool
 			return nil, err
 		}
 		made = parts
-		evenly(out)
 		leaveBehind(out, parts)
 	}
 	return out, fitWithout(ctx, all, out, made, most, by.Threads, show)
@@ -207,7 +206,7 @@ func leaveBehind(all []crossed, parts int) {
 		for j := range all[i].scores {
 			s := &all[i].scores[j]
 			if all[i].err == nil && s.sound() &&
-				(top == nil || s.compared().logLikelihood > top.compared().logLikelihood) {
+				(top == nil || s.predictive.logLikelihood > top.predictive.logLikelihood) {
 				top = s
 			}
 		}

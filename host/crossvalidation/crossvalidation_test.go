@@ -1,7 +1,6 @@
 package crossvalidation
 
 import (
-	"errors"
 	"math"
 	"slices"
 	"testing"
@@ -170,27 +169,6 @@ func TestLeaveBehind(t *testing.T) {
 			if (s.left != nil) != (j >= c.want) || s.left != nil && s.sound() {
 				t.Errorf("%s, k = %d: left %v, sound %v", name, j+1, s.left, s.sound())
 			}
-		}
-	}
-}
-
-// TestEvenly: where one alternative knows no density but that at its parameters, all are compared by it.
-func TestEvenly(t *testing.T) {
-	one := func(predictive float64, bare bool) crossed {
-		s := score{bare: bare}
-		s.count(1, predictive, -3)
-		return crossed{scores: []score{s}}
-	}
-	for name, c := range map[string]struct {
-		all  []crossed
-		want float64
-	}{
-		"all know":       {[]crossed{one(-1, false), one(-2, false)}, -1},
-		"one does not":   {[]crossed{one(-1, false), one(-3, true)}, -3},
-		"one has failed": {[]crossed{one(-1, false), {scores: one(-3, true).scores, err: errors.New("of no use")}}, -1},
-	} {
-		if evenly(c.all); c.all[0].scores[0].compared().logLikelihood != c.want {
-			t.Errorf("%s: compared by %v, want %v", name, c.all[0].scores[0].compared().logLikelihood, c.want)
 		}
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
@@ -51,8 +50,6 @@ type score struct {
 	// knows of it, plugIn by that at the parameters.
 	predictive, plugIn tally
 	uncertain          bool // some fit knows of uncertainty
-	bare               bool // none of the family does
-	plain              bool // it is compared by plugIn
 	parameters         int
 	converged          int
 	weights            []float64 // of all groups, or rows
@@ -84,27 +81,6 @@ func (s *score) count(weight, predictive, plugIn float64) {
 	s.weights, s.observed = append(s.weights, weight), s.observed+weight
 	s.predictive.count(weight, predictive)
 	s.plugIn.count(weight, plugIn)
-}
-
-// compared is the tally by which s is.
-func (s *score) compared() *tally {
-	if s.plain {
-		return &s.plugIn
-	}
-	return &s.predictive
-}
-
-// evenly has all alternatives be compared by the density at their parameters where the family of one of them knows no
-// other: it would be behind for that alone.
-func evenly(all []crossed) {
-	plain := slices.ContainsFunc(all, func(o crossed) bool {
-		return o.err == nil && slices.ContainsFunc(o.scores, func(s score) bool { return s.bare })
-	})
-	for _, o := range all {
-		for j := range o.scores {
-			o.scores[j].plain = plain
-		}
-	}
 }
 
 // behind is how far a score was below the best, after how many parts, when it was left.
@@ -142,7 +118,7 @@ func (s *score) add(ctx context.Context, act sdk.Activation, m *fitted.Model, le
 			s.count(groups.Weight[g], v, v)
 		}
 	}
-	s.uncertain, s.bare = s.uncertain || uncertainty != nil && groups == nil, m.Family != ""
+	s.uncertain = s.uncertain || uncertainty != nil && groups == nil
 	return left.Read(ctx, func(b *model.Block) error {
 		p, err := predictor.Predict(ctx, b)
 		if err != nil {
@@ -191,12 +167,12 @@ func (s *score) heldOut(k int, name string) (HeldOut, error) {
 }
 
 // sound says whether there is a log-likelihood of all rows to compare.
-func (s *score) sound() bool { return s.left == nil && numeric.Finite(s.compared().logLikelihood) }
+func (s *score) sound() bool { return s.left == nil && numeric.Finite(s.predictive.logLikelihood) }
 
 // below is how far the log-likelihood is below another's, and the standard error of that, where one of weight w counts
 // as w.
 func (s *score) below(other *score) (by, standardError float64) {
-	own, beside := s.compared(), other.compared()
+	own, beside := &s.predictive, &other.predictive
 	var off tally
 	for t, weight := range s.weights {
 		if weight > 0 {
@@ -215,10 +191,10 @@ func (s *score) described(k int, settings map[string]string, top *score, chosen 
 		d.Reason = "left " + s.left.String()
 		return d
 	case !s.sound():
-		d.Reason = fmt.Sprintf("log-likelihood %v of the rows that were left out", s.compared().logLikelihood)
+		d.Reason = fmt.Sprintf("log-likelihood %v of the rows that were left out", s.predictive.logLikelihood)
 		return d
 	}
 	by, se := s.below(top)
-	d.HeldOut, d.Below, d.StandardError = &s.compared().logLikelihood, &by, &se
+	d.HeldOut, d.Below, d.StandardError = &s.predictive.logLikelihood, &by, &se
 	return d
 }

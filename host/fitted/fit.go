@@ -247,8 +247,8 @@ type Description struct {
 	K          int               `json:"k,omitempty"` // absent where it could not be fitted at all
 	Settings   map[string]string `json:"settings"`    // what tells it from others, as files of --config have it
 	Parameters int               `json:"parameters,omitempty"`
-	// log-likelihood of the rows, each by a fit without its part, predictive where fits of all descriptions know of
-	// their parameters' uncertainty; absent where there is none
+	// log-likelihood of the rows, each by a fit without its part, predictive where fits know of their parameters'
+	// uncertainty; absent where there is none
 	HeldOut       *float64 `json:"held_out,omitempty"`
 	Below         *float64 `json:"below,omitempty"`          // how far it is below the highest
 	StandardError *float64 `json:"standard_error,omitempty"` // of below

@@ -85,6 +85,7 @@ type Covariance struct {
 	inverse    *mat.SymDense // of the information of θ, 0 where that is held; nil of sums
 	rows, d    int
 	own        []mixture.OwnParameter // of the density
+	levels     int                    // values that each of them has, of which some may be held
 }
 
 // Estimate returns the covariance of the free parameters of l at its maximum p.
@@ -113,7 +114,7 @@ func EstimateGiven(ctx context.Context, l *loss.Likelihood, p *model.Params, kin
 	if err != nil {
 		return nil, err
 	}
-	c.d, c.own = p.D, mixture.DensityOf(p.Family).Own()
+	c.d, c.own, c.levels = p.D, mixture.DensityOf(p.Family).Own(), len(p.Sigma)
 	c.noiseFromLog(p)
 	return c, c.check()
 }
@@ -498,7 +499,7 @@ func (c *Covariance) Names(features []string) []string {
 		if q.Part == model.Noise && len(c.own) > 0 {
 			whose = c.own[q.Own].Name
 		}
-		if q.Feature >= 0 || several[kind{q.Part, q.Own}] > 1 {
+		if q.Feature >= 0 || several[kind{q.Part, q.Own}] > 1 || q.Part == model.Noise && c.levels > 1 {
 			whose += fmt.Sprint(q.Index + 1)
 		}
 		switch {

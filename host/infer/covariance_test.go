@@ -12,6 +12,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/gatedlearning/moe/host/loss"
+	"github.com/gatedlearning/moe/host/mixture"
 	"github.com/gatedlearning/moe/host/model"
 )
 
@@ -307,7 +308,7 @@ func TestInverseOfAnyUnits(t *testing.T) {
 	}
 }
 
-// TestNames: experts are counted from 1; a part of which there is one has no number.
+// TestNames: experts are counted from 1; a part of which the model has one has no number.
 func TestNames(t *testing.T) {
 	c := &Covariance{d: 2, Parameters: []loss.Parameter{
 		{Part: model.Expert, Index: 1, Feature: 0}, {Part: model.Expert, Index: 1, Feature: 2}, {Part: model.Gate, Index: 0, Feature: 1},
@@ -315,6 +316,13 @@ func TestNames(t *testing.T) {
 	}}
 	want := []string{"expert2:a", "expert2:(intercept)", "gate1:b", "sigma", "offset1", "offset2", "scale"}
 	if got := c.Names([]string{"a", "b"}); !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	// Of a dof for every expert, of which that of the first is held, the other says whose it is.
+	c = &Covariance{own: mixture.StudentT{}.Own(), levels: 2, Parameters: []loss.Parameter{
+		{Part: model.Noise, Feature: -1}, {Part: model.Noise, Index: 1, Feature: -1}, {Part: model.Noise, Own: 1, Index: 1, Feature: -1},
+	}}
+	if got, want := c.Names(nil), []string{"sigma1", "sigma2", "dof2"}; !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
 }

@@ -78,6 +78,9 @@ type OwnParameter struct {
 	Name        string  // what files and reports call it: letters of ASCII, digits and underscores
 	Start       float64 // where a fit begins; that of a [Domain].Scale is as large as the targets instead
 	Least, Most float64 // what it may be, from 0 to +Inf
+	// Reciprocal says that the estimate of 1/ψ is nearer to normal than that of log ψ: the law has a limit as ψ grows,
+	// and where the rows do not tell it from that, 1/ψ is near 0 and log ψ may be anything.
+	Reciprocal bool
 }
 
 // Law is what a density says of y at one mean.

@@ -39,7 +39,21 @@ func NewDistribution(m Mixture, p *model.Params) *Distribution {
 func (d *Distribution) Clone() *Distribution {
 	c := *d
 	c.P, c.Mean, c.mirror = slices.Clone(d.P), slices.Clone(d.Mean), slices.Clone(d.mirror)
+	c.psi = make([][]float64, len(d.psi))
+	for i, psi := range d.psi {
+		c.psi[i] = slices.Clone(psi)
+	}
 	return &c
+}
+
+// Reset leaves a distribution of a density other than normal without experts, for [Distribution.Add].
+func (d *Distribution) Reset() { d.P, d.Mean, d.psi = d.P[:0], d.Mean[:0], d.psi[:0] }
+
+// Add adds an expert with probability p, mean m and a copy of ψ.
+func (d *Distribution) Add(p, m float64, psi []float64) {
+	at := len(d.psi)
+	d.P, d.Mean, d.psi = append(d.P, p), append(d.Mean, m), slices.Grow(d.psi, 1)[:at+1]
+	d.psi[at] = append(d.psi[at][:0], psi...)
 }
 
 // OfTrials has the distribution be of a row with so many trials, one value.
@@ -153,7 +167,7 @@ func (d *Distribution) Interval(level float64) (lower, upper float64) {
 func (d *Distribution) bisected(q float64) float64 {
 	lo, hi := math.Inf(1), math.Inf(-1)
 	for i, p := range d.P {
-		if p > 0 {
+		if p > 0 && !(lo < hi && d.within(i, q, lo, hi)) {
 			own := d.density.Quantile(q, d.Mean[i], d.psi[i])
 			lo, hi = min(lo, own), max(hi, own)
 		}
@@ -182,6 +196,11 @@ func (d *Distribution) bisected(q float64) float64 {
 			lo = y
 		}
 	}
+}
+
+// within says whether the quantile of expert i lies between two numbers, which costs less than to find it.
+func (d *Distribution) within(i int, q, lo, hi float64) bool {
+	return d.density.CDF(lo, d.Mean[i], d.psi[i]) < q && d.density.CDF(hi, d.Mean[i], d.psi[i]) >= q
 }
 
 // quantile takes Newton steps held inside a bracket that bisection halves wherever

@@ -22,7 +22,7 @@ func (NegativeBinomial) Name() string { return "negative-binomial" }
 // Own returns θ.
 func (NegativeBinomial) Own() []OwnParameter { return ownTheta }
 
-var ownTheta = []OwnParameter{{Name: "theta", Start: 1, Least: 1e-6, Most: 1e8}}
+var ownTheta = []OwnParameter{{Name: "theta", Start: 1, Least: 1e-6, Most: 1e8, Reciprocal: true}}
 
 // Domain is counts, of means above 0.
 func (NegativeBinomial) Domain() Domain { return counts }

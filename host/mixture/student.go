@@ -17,7 +17,7 @@ func (StudentT) Name() string { return "student-t" }
 
 var ownStudent = []OwnParameter{
 	{Name: Sigma, Start: 1, Most: math.Inf(1)},
-	{Name: "dof", Start: 10, Least: 1, Most: 1000},
+	{Name: "dof", Start: 10, Least: 1, Most: 1000, Reciprocal: true},
 }
 
 // Own returns σ and ν, from 1, Cauchy's law, to 1000, all but the normal one.

@@ -105,7 +105,10 @@ func (p *Predictor) With(u *Uncertainty) *Predictor {
 	if u != nil && u.arrangements != nil {
 		p.spreadOver(u.arrangements)
 	} else if n := len(p.expert); u != nil && p.z == nil {
-		p.z, p.around, p.row = make([]float64, n), newAround(u), roomFor(p.params.K*u.points())
+		p.z, p.around = make([]float64, n), newAround(u)
+		if u.normal() {
+			p.row = roomFor(p.params.K * u.points())
+		}
 	}
 	return p
 }
@@ -274,12 +277,12 @@ func (p *Predictor) distribution(pred *Prediction, row int) *mixture.Distributio
 	if pred.members != nil {
 		return p.distributionOver(pred, row)
 	}
+	if pred.trials != nil {
+		p.row.OfTrials(pred.trials[row : row+1])
+	}
 	if pred.around != nil {
 		p.uncertainty.distribution(p.row, p.params, p.post.Gate, pred, row)
 		return p.row
-	}
-	if pred.trials != nil {
-		p.row.OfTrials(pred.trials[row : row+1])
 	}
 	for i := range p.params.K {
 		p.row.P[i], p.row.Mean[i] = pred.Gate[i*pred.N+row], pred.Experts[i*pred.N+row]

@@ -27,8 +27,8 @@ type Extras struct {
 	// p_j: P(y = j|x) of each of these values, of families whose targets are whole numbers alone; nil: none
 	Values []float64
 
-	// Uncertainty is in the intervals; nil takes the parameters as they are. Where it has arrangements all
-	// predictions are over them.
+	// Uncertainty is in the intervals and the probabilities of Values; nil takes the parameters as they are. Where it
+	// has arrangements all predictions are over them.
 	Uncertainty *Uncertainty
 
 	// Groups is what is known of the groups of the table's rows, where it has a column of them: p1 … pk, posterior1 …
@@ -132,7 +132,8 @@ func (t *predictions) Read(ctx context.Context, fn func(*model.Block) error) err
 		}
 	}
 	predictor := NewPredictor(t.params, t.act, t.src.Schema().Name)
-	if u := t.extras.Uncertainty; u != nil && (t.extras.Interval > 0 || u.arrangements != nil) {
+	if u := t.extras.Uncertainty; u != nil && (t.extras.Interval > 0 || len(t.extras.Values) > 0 ||
+		u.arrangements != nil) {
 		predictor.With(t.extras.Uncertainty)
 	}
 	var x []float64

@@ -25,12 +25,18 @@ import (
 // Var[m_i|u]); the mean over u is a sum over the points of a cubature that is exact to the third degree (Julier &
 // Uhlmann 1997): all terms of first order in C but those of the curvature of m in the parameters, and bounded where C
 // is large.
+//
+// Of other densities the predictors z, of which the means are g(z), stand in the place of the means, and all own
+// parameters in that of σ, each by its logarithm or its reciprocal ([mixture.OwnParameter].Reciprocal). Given u they
+// are normal too, and the law of y under expert i is the mean of that of mean g(z_i) over a rule for z_i
+// ([spread.ruleOf]).
 type Uncertainty struct {
-	sigma  []float64 // K, corrected
-	cov    [][]float64
-	means  [][]dependence // K, of the experts' means
-	gate   [][]dependence // K−1, of the gate's predictors
-	levels []level        // of noise that the covariance has
+	density mixture.Density
+	own     [][]float64 // K, of the experts: ψ, σ corrected
+	cov     [][]float64
+	means   [][]dependence // K, of the experts' means, or predictors
+	gate    [][]dependence // of the gate's predictors, one less than it has classes
+	levels  []level        // of noise that the covariance has
 
 	arrangements []arrangement // that predictions are over; nil: one
 }
@@ -38,8 +44,25 @@ type Uncertainty struct {
 // dependence is on the parameter that stands at a row of the covariance.
 type dependence struct{ at, feature int }
 
-// level is a noise level: of one expert, or of all.
-type level struct{ at, expert int }
+// level is an own parameter, as σ: of one expert, or of all, and which.
+type level struct {
+	at, expert, own int
+	bounds          mixture.OwnParameter
+	by              float64 // dψ/du, u = log ψ or 1/ψ
+}
+
+// moved is ψ with u moved by so much.
+func (l level) moved(psi, by float64) float64 {
+	if l.bounds.Reciprocal {
+		psi = 1 / max(1/psi+by, 1/l.bounds.Most)
+	} else {
+		psi *= math.Exp(min(by, mostLogSigma))
+	}
+	return min(max(psi, l.bounds.Least), l.bounds.Most)
+}
+
+// of says whether it is one of expert i.
+func (l level) of(i int) bool { return l.expert == allOf || l.expert == i }
 
 const (
 	ofIntercept = -1 - iota
@@ -48,34 +71,39 @@ const (
 )
 
 // UncertaintyOf is that of a model's parameters, and of its arrangements where they have weights; nil where the model
-// has no covariance, or noise that is not normal, and none of them.
+// has no covariance, and none of them.
 func UncertaintyOf(m *fitted.Model) *Uncertainty {
 	if all := arrangementsOf(m); all != nil {
 		return &Uncertainty{arrangements: all}
 	}
-	if m.Covariance == nil || m.Family != "" { // their variances add up for normal noise alone
+	if m.Covariance == nil {
 		return nil
 	}
-	u := &Uncertainty{sigma: make([]float64, m.K), cov: m.Covariance.Matrix, means: make([][]dependence, m.K),
-		gate: make([][]dependence, model.Gates(m.K))}
-	corrected := m.Sigma
+	p := m.Params()
+	u := &Uncertainty{density: mixture.DensityOf(m.Family), cov: m.Covariance.Matrix,
+		means: make([][]dependence, m.K), gate: make([][]dependence, model.Gates(m.Classes()))}
+	corrected := p
 	if s := m.StandardErrors; s != nil && s.SigmaCorrected != nil {
-		corrected = s.SigmaCorrected
+		corrected = p.Clone()
+		corrected.Sigma = s.SigmaCorrected
 	}
-	for i := range u.sigma {
-		u.sigma[i] = corrected[min(i, len(corrected)-1)]
+	for i := range m.K {
+		u.own = append(u.own, corrected.OwnOf(nil, i))
 	}
 	for at, name := range m.Covariance.Parameters {
-		u.place(m, at, name)
+		u.place(m, p, at, name)
 	}
 	return u
 }
+
+// normal says whether the means are normal at x, and not the predictors.
+func (u *Uncertainty) normal() bool { return mixture.Normal(u.density) }
 
 // allOf stands for every expert.
 const allOf = -1
 
 // place notes what depends on the parameter at a row of the covariance, by its name of infer.Covariance.Names.
-func (u *Uncertainty) place(m *fitted.Model, at int, name string) {
+func (u *Uncertainty) place(m *fitted.Model, p *model.Params, at int, name string) {
 	whose, column, coefficient := strings.Cut(name, ":")
 	feature := slices.Index(m.Features, column)
 	if feature < 0 {
@@ -89,8 +117,15 @@ func (u *Uncertainty) place(m *fitted.Model, at int, name string) {
 	if coefficient {
 		return
 	}
-	if i := numberOf(whose, "sigma"); i >= allOf && i < m.K {
-		u.levels = append(u.levels, level{at, i})
+	for q, own := range u.density.Own() {
+		if i := numberOf(whose, own.Name); i >= allOf && i < m.K {
+			// The covariance has ψ.
+			psi := p.OwnOf(nil, max(i, 0))[q]
+			if own.Reciprocal {
+				psi *= -psi
+			}
+			u.levels = append(u.levels, level{at, i, q, own, psi})
+		}
 	}
 	for of, feature := range map[string]int{"offset": ofOffset, "scale": ofScale} {
 		for i, n := 0, numberOf(whose, of); i < m.K && n >= allOf; i++ {
@@ -120,28 +155,29 @@ func (u *Uncertainty) hidden() int { return len(u.gate) + len(u.levels) }
 func (u *Uncertainty) points() int { return 1 + 2*u.hidden() }
 
 // around is how the means, the gate and the noise of a block's rows lie around their estimates: u = (η, log σ) is û +
-// root·ζ with ζ of N(0, I), and E[m_i|u] is m_i + shift_i·ζ.
+// root·ζ with ζ of N(0, I), and E[m_i|u] is m_i + shift_i·ζ, or likewise of predictors.
 type around struct {
-	logits    []float64 // K×N, η̂ of the gate
+	logits    []float64 // η̂ of the gate, a row of N for each of its classes
 	deviation []float64 // K×N, √Var[m_i|u]
 	root      []float64 // of every row a lower triangle, hidden²
 	shift     []float64 // of every row K×hidden
 
 	turned        [][]float64 // C·Jᵀ of u at a row
-	scores, prior []float64   // of the experts at a point
+	scores, prior []float64   // of the classes at a point
+	spread        spread      // of means around their predictors
 }
 
 func newAround(u *Uncertainty) *around {
 	const n = model.BlockRows
-	k, h := len(u.means), u.hidden()
+	k, classes, h := len(u.means), len(u.gate)+1, u.hidden()
 	turned := make([][]float64, h)
 	for i := range turned {
 		turned[i] = make([]float64, len(u.cov))
 	}
 	return &around{
-		logits: make([]float64, k*n), deviation: make([]float64, k*n), root: make([]float64, h*h*n),
+		logits: make([]float64, classes*n), deviation: make([]float64, k*n), root: make([]float64, h*h*n),
 		shift:  make([]float64, k*h*n),
-		turned: turned, scores: make([]float64, k), prior: make([]float64, k),
+		turned: turned, scores: make([]float64, classes), prior: make([]float64, classes),
 	}
 }
 
@@ -149,9 +185,13 @@ func newAround(u *Uncertainty) *around {
 func (u *Uncertainty) at(ctx context.Context, a *around, p *model.Params, act model.Activation, b *model.Block, z,
 	mean []float64) error {
 	n, k, h := b.N, len(u.means), u.hidden()
-	p.ExactGateLogits(a.logits[:k*n], b)
-	slope := a.deviation[:k*n] // s·g′, until a row is done
-	if err := act.Deriv(ctx, slope, z); err != nil {
+	p.ExactGateLogits(a.logits[:(len(u.gate)+1)*n], b)
+	slope := a.deviation[:k*n] // s·g′, or 1 of predictors, until a row is done
+	if !u.normal() {
+		for at := range slope {
+			slope[at] = 1
+		}
+	} else if err := act.Deriv(ctx, slope, z); err != nil {
 		return err
 	}
 	turned := a.turned
@@ -181,11 +221,10 @@ func (u *Uncertainty) at(ctx context.Context, a *around, p *model.Params, act mo
 			}
 		}
 		for l, s := range u.levels {
-			// The covariance has σ.
-			floats.ScaleTo(turned[len(u.gate)+l], 1/p.SigmaOf(max(s.expert, 0)), u.cov[s.at])
+			floats.ScaleTo(turned[len(u.gate)+l], 1/s.by, u.cov[s.at])
 		}
 		root := a.root[r*h*h : (r+1)*h*h]
-		u.factor(root, turned, p, b, r)
+		u.factor(root, turned, b, r)
 		for i, of := range u.means {
 			shift := a.shift[(r*k+i)*h : (r*k+i+1)*h]
 			for j := range h { // root·shiftᵀ = Cov(u, m_i)
@@ -212,7 +251,10 @@ func (u *Uncertainty) at(ctx context.Context, a *around, p *model.Params, act mo
 			a.deviation[i*n+r] = math.Sqrt(max(0, variance))
 		}
 	}
-	return nil
+	if u.normal() {
+		return nil
+	}
+	return a.spread.over(ctx, u, a, act, b, z, mean)
 }
 
 // roundingOfRoot is a share of a variance that is nothing but rounding.
@@ -220,7 +262,7 @@ const roundingOfRoot = 1e-12
 
 // factor writes the Cholesky factor of the covariance of u at a row, given C·Jᵀ; what depends on the others has a row
 // with 0 on the diagonal.
-func (u *Uncertainty) factor(root []float64, turned [][]float64, p *model.Params, b *model.Block, r int) {
+func (u *Uncertainty) factor(root []float64, turned [][]float64, b *model.Block, r int) {
 	h := u.hidden()
 	clear(root)
 	for i := range h {
@@ -236,7 +278,7 @@ func (u *Uncertainty) factor(root []float64, turned [][]float64, p *model.Params
 				}
 			} else {
 				s := u.levels[i-len(u.gate)]
-				v = turned[j][s.at] / p.SigmaOf(max(s.expert, 0))
+				v = turned[j][s.at] / s.by
 			}
 			own := v
 			for l := range j {
@@ -254,28 +296,45 @@ func (u *Uncertainty) factor(root []float64, turned [][]float64, p *model.Params
 	}
 }
 
-// distribution writes that of y at a row over the points of the cubature: 0, and √t up and down each coordinate of ζ
-// with weight 1/2t, t = max(3, hidden), which for few coordinates has the fourth moments of the normal too.
+// point is one of the cubature: 0, or √t up or down a coordinate of ζ, with its weight.
+type point struct {
+	weight, by float64
+	along      int
+}
+
+// point is the one of this number: 0 and √t up and down each coordinate of ζ with weight 1/2t, t = max(3, hidden),
+// which for few coordinates has the fourth moments of the normal too.
+func (u *Uncertainty) point(number int) point {
+	h := float64(u.hidden())
+	t := max(3, h)
+	if number == 0 {
+		return point{weight: 1 - h/t}
+	}
+	p := point{1 / (2 * t), math.Sqrt(t), (number - 1) / 2}
+	if number%2 == 0 {
+		p.by = -p.by
+	}
+	return p
+}
+
+// distribution writes that of y at a row over the points of the cubature.
 func (u *Uncertainty) distribution(dst *mixture.Distribution, p *model.Params, gate mixture.Gate, pred *Prediction,
 	row int) {
 	n, k, h, a := pred.N, len(u.means), u.hidden(), pred.around
-	t := max(3, float64(h))
 	scores, prior, top := a.scores, a.prior, []float64{0}
-	for point := range u.points() {
-		weight, by, along := 1-float64(h)/t, 0.0, 0
-		if point > 0 {
-			weight, by, along = 1/(2*t), math.Sqrt(t), (point-1)/2
-			if point%2 == 0 {
-				by = -by
-			}
-		}
+	if !u.normal() {
+		dst.Reset()
+	}
+	psi := make([]float64, 0, 2)
+	for number := range u.points() {
+		point := u.point(number)
 		off := func(i int) float64 { // of the i-th of u
-			if by == 0 {
+			if point.by == 0 {
 				return 0
 			}
-			return by * a.root[row*h*h+i*h+along]
+			return point.by * a.root[row*h*h+i*h+point.along]
 		}
-		for i := range k {
+		for i := range scores {
 			if scores[i] = a.logits[i*n+row]; i < len(u.gate) {
 				scores[i] += off(i)
 			}
@@ -283,17 +342,22 @@ func (u *Uncertainty) distribution(dst *mixture.Distribution, p *model.Params, g
 		gate.Scores(scores, p, 1)
 		model.SoftmaxShift(prior, top, scores, 1)
 		for i := range k {
-			sigma, mean, deviation := u.sigma[i], pred.Experts[i*n+row], a.deviation[i*n+row]
+			psi = append(psi[:0], u.own[i]...)
 			for l, s := range u.levels {
-				if s.expert == allOf || s.expert == i {
-					sigma *= math.Exp(min(off(len(u.gate)+l), mostLogSigma))
+				if s.of(i) {
+					psi[s.own] = s.moved(psi[s.own], off(len(u.gate)+l))
 				}
 			}
-			if by != 0 {
-				mean += by * a.shift[(row*k+i)*h+along]
+			if !u.normal() {
+				a.spread.add(dst, point.weight*prior[i], row, number, i, psi)
+				continue
 			}
-			at := point*k + i
-			dst.P[at], dst.Mean[at], dst.Sigma[at] = weight*prior[i], mean, math.Hypot(sigma, deviation)
+			mean, deviation := pred.Experts[i*n+row], a.deviation[i*n+row]
+			if point.by != 0 {
+				mean += point.by * a.shift[(row*k+i)*h+point.along]
+			}
+			at := number*k + i
+			dst.P[at], dst.Mean[at], dst.Sigma[at] = point.weight*prior[i], mean, math.Hypot(psi[0], deviation)
 		}
 	}
 }

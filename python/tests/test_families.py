@@ -39,6 +39,8 @@ CASES = {
     "poisson": (), "poisson-offset": ("--offset", "o"), "negative-binomial": (), "gamma": (),
     "student-t": ("--noise", "per-expert"), "lognormal": (), "binomial": ("--k", "1"), "binomial-trials": ("--trials", "t"),
     "poisson grouped": ("--group", "id"), "gaussian grouped": ("--group", "id"), "student-t of dof 4": ("--dof", "4"),
+    "poisson with zeros": ("--zero-expert", "--k", "1"), "negative-binomial per expert": ("--noise", "per-expert"),
+    "gamma per expert": ("--noise", "per-expert"),
 }
 
 
@@ -77,8 +79,17 @@ def test_equal_to_the_command(name, moe, tmp_path):
     gates = [c for c in new if c[0] == "p" and c[1:].isdigit()]
     groups = {"groups": known["groups"]} if "groups" in known else {}
     if gates:
+        gates += [c for c in new if c == "p_zero"]
         near(model.gate(features, **groups), new[gates])
         near(model.posterior(features, y[some], **known), old[[c for c in old if c.startswith("posterior")]])
+    assert model._uncertainty is not None
+    # Beyond the rows of the fit the parameters say less of a mean than its law tells, and rules have more nodes.
+    without["a"], without["b"] = 3 * without["a"], 3 * without["b"]
+    np.save(tmp_path / "far.npy", np.array(list(zip(*without.values())), dtype=[(c, "<f8") for c in without]))
+    moe("predict", "model.json", "far.npy", "--interval", "0.9", "-o", "far.csv", cwd=tmp_path)
+    far = pd.read_csv(tmp_path / "far.csv")
+    near(model.quantile(3 * features, 0.05, **known), far["lower"], 1e-9)
+    near(model.quantile(3 * features, 0.95, **known), far["upper"], 1e-9)
     near(model.quantile(features, 0.05, **known), new["lower"], 1e-9)
     near(model.quantile(features, 0.95, **known), new["upper"], 1e-9)
     scored = json.loads(moe("evaluate", "model.json", "rows.npy", "--json", cwd=tmp_path))
@@ -118,6 +129,9 @@ def test_laws_of_scipy(family):
     each = f.logpdf(y[:, None]) if family in ("gamma", "student-t") else f.logpmf(y[:, None])
     np.testing.assert_allclose(fit.log_score(x, y, **known), np.log((p * np.exp(each)).sum(axis=1)).mean(), rtol=1e-9)
     assert fit.log_score(x, y, **known) * len(y) == pytest.approx(fit.log_likelihood_, rel=1e-9)
+    wide = fit.predict_quantile(x, 0.99, **known) - fit.predict_quantile(x, 0.01, **known)
+    model._uncertainty = None  # from here on the parameters are as they are
+    assert (wide - fit.predict_quantile(x, 0.99, **known) + fit.predict_quantile(x, 0.01, **known)).sum() > 0
     for q in (0.05, 0.5, 0.99):
         at = fit.predict_quantile(x, q, **known)
         reached = (p * f.cdf(at[:, None])).sum(axis=1)

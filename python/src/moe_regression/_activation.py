@@ -216,6 +216,8 @@ class Approximation:
         if member["version"] != 1:
             raise UnknownActivationError(f"an approximation of version {member['version']}, want 1")
         self.tables = [self._table(member[part]) for part in ("value", "derivative")]
+        edges = [table[0] for table in self.tables]
+        self.range = max(e[0] for e in edges), np.nextafter(min(e[-1] for e in edges), -np.inf)
 
     @staticmethod
     def _table(part):

@@ -1,6 +1,7 @@
 """Laws of the target given its mean, as the command's families have them.
 
-Matrices of rows are n x k, of means m and own parameters; y is of shape (n, 1).
+Matrices of rows are n x k, of means m and own parameters; y is of shape (n, 1). `information` is Fisher's of the mean,
+and `domain` has the least and the largest one.
 """
 
 from __future__ import annotations
@@ -9,12 +10,17 @@ import numpy as np
 from scipy import special
 
 _STIRLING = 30.0  # from where the series of log Gamma has all digits
+_LEAST = np.finfo(float).tiny  # what stands for a mean of 0
 
 
 class StudentT:
     """log f = log Gamma((v+1)/2) - log Gamma(v/2) - log(v*pi)/2 - log s - (v+1)/2*log(1 + e^2/v), e = (y - m)/s."""
 
     whole = False
+    domain = -np.inf, np.inf
+
+    def information(self, m, s, dof):
+        return (dof + 1) / ((dof + 3) * s * s) * np.ones_like(m)
 
     def log_density(self, y, m, s, dof):
         e = (y - m) / s
@@ -35,6 +41,10 @@ class Gamma:
     """log f = v*log(v/m) - log Gamma(v) + (v-1)*log y - v*y/m, of shape v."""
 
     whole = False
+    domain = _LEAST, np.inf
+
+    def information(self, m, shape):
+        return shape / m / m
 
     def log_density(self, y, m, shape):
         ratio = y / m
@@ -54,6 +64,10 @@ class Poisson:
     """log f = y*log m - m - log y!."""
 
     whole = True
+    domain = _LEAST, np.inf
+
+    def information(self, m):
+        return 1 / m
 
     def log_density(self, y, m):
         return special.xlogy(y, m) - m - special.gammaln(y + 1)
@@ -69,6 +83,10 @@ class NegativeBinomial:
     """log f = log Gamma(y+t)/(Gamma(t)*y!) + t*log(t/(t+m)) + y*log(m/(t+m)), of theta t: variance m + m^2/t."""
 
     whole = True
+    domain = _LEAST, np.inf
+
+    def information(self, m, theta):
+        return theta / (m + theta) / m
 
     def log_density(self, y, m, theta):
         return (-np.log(y + theta) - special.betaln(theta, y + 1) - theta * np.log1p(m / theta)
@@ -85,6 +103,10 @@ class Binomial:
     """log f = log C(n, y) + y*log m + (n-y)*log(1-m), of n trials."""
 
     whole = True
+    domain = _LEAST, 1 - 2.0 ** -53
+
+    def information(self, m, trials):
+        return trials / (m * (1 - m))
 
     def log_density(self, y, m, trials):
         return (special.gammaln(trials + 1) - special.gammaln(y + 1) - special.gammaln(trials - y + 1)
@@ -97,6 +119,9 @@ class Binomial:
     def draw(self, random, m, trials):
         return random.binomial(np.asarray(trials, dtype=int), m).astype(float)
 
+
+# What own parameters may be, and whether it is their reciprocals that are nearly normal, and not their logarithms.
+OWN = {"sigma": (0, np.inf, False), "dof": (1, 1000, True), "shape": (1e-4, 1e12, False), "theta": (1e-6, 1e8, True)}
 
 FAMILIES = {"student-t": StudentT(), "gamma": Gamma(), "poisson": Poisson(), "negative-binomial": NegativeBinomial(),
             "binomial": Binomial()}

@@ -80,8 +80,7 @@ class Model:
             self._g = [_activation.activation(leaf, file.get("approximation")) for leaf in leaves]
         except _activation.UnknownActivationError:
             self._g = None
-        # Variances of parameters and noise add up for normal noise alone.
-        self._uncertainty = _Uncertainty(self) if file.get("covariance") and not self.family else None
+        self._uncertainty = _Uncertainty(self) if file.get("covariance") else None
         arrangements = file.get("arrangements") or {}
         self._alone = self._g is not None and arrangements.get("weight") is None
 
@@ -143,15 +142,25 @@ class Model:
         if self._g is None:
             name = self.file["activation"]["name"]
             raise _activation.UnknownActivationError(f"the activation {name} is not in the model's file")
+        g, dg = self._at(self._predictors(x, offset))
+        return self.offset + self.output_scale * g, self.output_scale * dg, g
+
+    def _predictors(self, x, offset=None):
         z = x @ self.regressors.T + self.intercepts
-        if self.offset_of is not None:
-            if offset is None:
-                raise ValueError(f"the model has an offset, {self.offset_of}: want it for these rows")
-            z = z + np.asarray(offset, dtype=float)[:, None]
+        if self.offset_of is None:
+            return z
+        if offset is None:
+            raise ValueError(f"the model has an offset, {self.offset_of}: want it for these rows")
+        return z + np.asarray(offset, dtype=float)[:, None]
+
+    def _at(self, z, known=False):
+        """g and g' at predictors, n x k; where not all of g is known at the nearest that is known, if that will do."""
         g, dg = np.empty_like(z), np.empty_like(z)
         for i in range(self.k):
-            g[:, i], dg[:, i] = self._g[i % len(self._g)](z[:, i])
-        return self.offset + self.output_scale * g, self.output_scale * dg, g
+            of = self._g[i % len(self._g)]
+            lo, hi = getattr(of, "range", (-np.inf, np.inf)) if known else (-np.inf, np.inf)
+            g[:, i], dg[:, i] = of(np.clip(z[:, i], lo, hi))
+        return g, dg
 
     def logits(self, x: np.ndarray) -> np.ndarray:
         """The gate's predictors, n x classes, the last of them 0. They have all digits, however large the gate is."""
@@ -268,7 +277,7 @@ class Model:
 
     def quantile(self, x: np.ndarray, q: float, offset=None, trials=None, groups=None) -> np.ndarray:
         """The q-quantile of y given x, of counts the least y with P(Y <= y) >= q. The parameters' covariance is in it, where
-        the file has one and the noise is normal."""
+        the file has one."""
         if not 0 < q < 1:
             raise ValueError(f"quantile {q}: want a probability between 0 and 1")
         if self.scale == "reciprocal":
@@ -284,18 +293,28 @@ class Model:
         if self.family is None:
             return _quantile(*self._components(x, groups), q)
         means = self._means(x, offset)
-        return _family.quantile(self.family, self.gate(x, groups), means, self._own(means.shape, trials), q)
+        if self._uncertainty is None:
+            return _family.quantile(self.family, self.gate(x, groups), means, self._own(means.shape, trials), q)
+        out = np.empty(len(x))
+        for rows, weights, m, own in self._uncertainty.laws(x, self._predictors(x, offset), means,
+                                                            self._own(means.shape, trials), self._turn(x, groups)):
+            out[rows] = _family.quantile(self.family, weights, m, own, q)
+        return out
 
     def _components(self, x, groups=None):
         """Weights, means and deviations of the normal distributions that y given x is a mixture of."""
         means, slope, g = self._experts(x)
         if self._uncertainty is None:
             return self.gate(x, groups), means, np.broadcast_to(self.sigma, means.shape)
-        turn = np.zeros(means.shape)  # of the gate's predictors, to what is known of the rows' groups
+        return self._uncertainty.components(x, means, slope, g, self._turn(x, groups))
+
+    def _turn(self, x, groups):
+        """What is added to the gate's scores for what is known of the rows' groups."""
+        turn = np.zeros((len(x), self.classes))
         for row, known in self._known(groups):
             with np.errstate(divide="ignore"):
                 turn[row] = np.maximum(np.log(known), -700) - np.maximum(np.log(self.gate(x[[row]])[0]), -700)
-        return self._uncertainty.components(x, means, slope, g, turn)
+        return turn
 
     def below(self, x: np.ndarray, y: np.ndarray, offset=None, trials=None, groups=None) -> np.ndarray:
         """P(Y <= y|x) of the parameters as they are, of whole numbers to the middle of their step."""
@@ -485,7 +504,8 @@ class _Uncertainty:
     """The parameters' uncertainty in quantiles.
 
     (m, eta, log sigma)(x) is normal around the estimates with covariance J C J', to first order; the mean over the gate's
-    predictors and log sigma is a cubature of the third degree (Julier & Uhlmann 1997), and given those the experts' means are normal.
+    predictors and log sigma is a cubature of the third degree (Julier & Uhlmann 1997), and given those the experts' means
+    are normal. Of other families than normal noise the predictors are, in the place of the means, and the law of y is a mean over them too.
     """
 
     def __init__(self, model: Model):
@@ -495,10 +515,11 @@ class _Uncertainty:
         self.c = np.array(covariance["matrix"], dtype=float)
         corrected = (file.get("standard_errors") or {}).get("sigma_corrected")
         sigma = file["sigma"] if corrected is None else corrected
-        self.sigma = np.resize(np.atleast_1d(np.array(sigma, dtype=float)), model.k)
+        self.sigma = _of_each(sigma, model.k)
+        self.estimates = {**({"sigma": model.sigma} if file["sigma"] else {}), **model.own}
         self.means = [[] for _ in range(model.k)]  # of each expert: the row of C, and the kind or feature
-        self.gates = [[] for _ in range(model.k - 1)]
-        self.levels = []  # the row of C, and the expert, -1 for all
+        self.gates = [[] for _ in range(model.classes - 1)]
+        self.levels = []  # the row of C, the expert, -1 for all, and the name of the own parameter
         for at, name in enumerate(covariance["parameters"]):
             self._place(at, name)
 
@@ -511,21 +532,72 @@ class _Uncertainty:
             self.means[index].append((at, feature))
         elif part == "gate":
             self.gates[index].append((at, feature))
-        elif part == "sigma":
-            self.levels.append((at, index))
+        elif part in self.estimates:
+            self.levels.append((at, index, part))
         else:
             for i in range(self.model.k) if index < 0 else [index]:
                 self.means[i].append((at, part))
 
     def components(self, x, means, slope, g, turn):
+        root, shift, deviation = self._around(x, slope, g)
+        weights, centres, deviations = [], [], []
+        for weight, moved, own in self._points(self.model.logits(x), root, shift, turn, {"sigma": self.sigma}):
+            weights.append(weight)
+            centres.append(means + moved)
+            deviations.append(np.hypot(own["sigma"], deviation))
+        return tuple(np.concatenate(part, axis=1) for part in (weights, centres, deviations))
+
+    def laws(self, x, z, means, own, turn):
+        """Of rows with rules of one size: which, and the laws that y is a mixture of, their weights, means and own parameters."""
+        model, k, n = self.model, self.model.k, len(x)
+        root, shift, deviation = self._around(x, np.ones_like(z), None)
+        halves = self._halves(z, deviation, [v[:, :k] for v in own])
+        trials = own[len(self.estimates):]
+        least, largest = model.family.domain
+        most = np.exp(20.0) * np.maximum(np.abs(means[:, :k]), 1)
+        for half in np.unique(halves):
+            rows = np.flatnonzero(halves == half)
+            nodes, of = _rule(half)
+            weights, centres, owns = [], [], [[] for _ in own]
+            of_rows = self._points(model.logits(x[rows]), root[rows], shift[rows], turn[rows], self.estimates)
+            for weight, moved, psi in of_rows:
+                psi = [np.broadcast_to(v, (len(rows), k)) for v in psi.values()]
+                for t, share in zip(nodes, of):
+                    m = model._at(z[rows] + moved + t * deviation[rows], known=True)[0]
+                    m = np.where(np.isnan(m), means[rows, :k], m)
+                    centres.append(np.clip(np.clip(m, -most[rows], most[rows]), least, largest))
+                    weights.append(share * weight[:, :k])
+                    for to, v in zip(owns, psi + [v[rows, :k] for v in trials]):
+                        to.append(v)
+                if model.classes > k:  # what is always 0
+                    centres.append(np.zeros((len(rows), 1)))
+                    weights.append(weight[:, k:])
+                    for to in owns:
+                        to.append(to[-1][:, :1])
+            yield rows, *(np.concatenate(part, axis=1) for part in (weights, centres)), [np.concatenate(v, axis=1) for v in owns]
+
+    def _halves(self, z, deviation, own):
+        """How many nodes the rules of the rows want to either side: by what the law of y tells of z beside what is known."""
+        ratio2 = np.zeros(len(z))
+        least, most = self.model.family.domain
+        for t in (-np.sqrt(3), 0, np.sqrt(3)):
+            m, slope = self.model._at(z + t * deviation, known=True)
+            with np.errstate(all="ignore"):
+                told = (slope * deviation) ** 2 * self.model.family.information(m, *own)
+            ratio2 = np.maximum(ratio2, np.where((m > least) & (m < most) & ~np.isnan(told), told, 0).max(axis=1))
+        return np.where(ratio2 > 0.25, np.minimum(np.ceil(4 * np.sqrt(1 + ratio2)), 40), 1).astype(int)
+
+    def _around(self, x, slope, g):
+        """Of every row the factor of the covariance of what is hidden, what the means move with it, and their deviations."""
         n, k, h = len(x), self.model.k, len(self.gates) + len(self.levels)
         p = len(self.c)
         hidden, of_mean = np.zeros((n, h, p)), np.zeros((n, k, p))  # derivatives by the parameters
         for j, parts in enumerate(self.gates):
             for at, feature in parts:
                 hidden[:, j, at] = 1 if feature == "intercept" else x[:, feature]
-        for j, (at, expert) in enumerate(self.levels, len(self.gates)):
-            hidden[:, j, at] = 1 / self.model.sigma[max(expert, 0)]
+        for j, (at, expert, name) in enumerate(self.levels, len(self.gates)):
+            psi = self.estimates[name][max(expert, 0)]
+            hidden[:, j, at] = -1 / (psi * psi) if _family.OWN[name][2] else 1 / psi
         for i, parts in enumerate(self.means):
             for at, kind in parts:
                 if kind == "offset":
@@ -538,26 +610,39 @@ class _Uncertainty:
         root = _factor(turned @ hidden.transpose(0, 2, 1))
         shift = _forward(root, turned @ of_mean.transpose(0, 2, 1))  # n x h x k
         variance = ((of_mean @ self.c) * of_mean).sum(axis=2) - (shift ** 2).sum(axis=1)
-        deviation = np.sqrt(np.maximum(variance, 0))
-        return self._points(self.model.logits(x), means, deviation, root, shift, turn)
+        return root, shift, np.sqrt(np.maximum(variance, 0))
 
-    def _points(self, logits, means, deviation, root, shift, turn):
+    def _points(self, logits, root, shift, turn, own):
+        """Of every point of the cubature the classes' probabilities, times its weight, how means move, and own parameters."""
         h, gates = root.shape[1], len(self.gates)
         t = max(3, h)
-        weights, centres, deviations = [], [], []
         for point in range(1 + 2 * h):
             along, by = (point - 1) // 2, 0.0 if point == 0 else np.sqrt(t) * (1 if point % 2 else -1)
             off = by * root[:, :, along] if point else np.zeros(root.shape[:2])
             moved = logits.copy()
             moved[:, :gates] += off[:, :gates]
-            sigma = np.tile(self.sigma, (len(logits), 1))
-            for j, (_, expert) in enumerate(self.levels, gates):
+            psi = {name: np.tile(v, (len(logits), 1)) for name, v in own.items()}
+            for j, (_, expert, name) in enumerate(self.levels, gates):
                 of = slice(None) if expert < 0 else slice(expert, expert + 1)
-                sigma[:, of] *= np.exp(np.minimum(off[:, [j]], 20))
-            weights.append((1 - h / t if point == 0 else 1 / (2 * t)) * _softmax(self.model.scores(moved) + turn))
-            centres.append(means + by * shift[:, along] if point else means)
-            deviations.append(np.hypot(sigma, deviation))
-        return tuple(np.concatenate(part, axis=1) for part in (weights, centres, deviations))
+                psi[name][:, of] = _moved(name, psi[name][:, of], off[:, [j]])
+            yield ((1 - h / t if point == 0 else 1 / (2 * t)) * _softmax(self.model.scores(moved) + turn),
+                   by * shift[:, along] if point else 0.0, psi)
+
+
+def _moved(name, psi, by):
+    """An own parameter of which the reciprocal, or the logarithm, is moved."""
+    least, most, reciprocal = _family.OWN[name]
+    moved = 1 / np.maximum(1 / psi + by, 1 / most) if reciprocal else psi * np.exp(np.minimum(by, 20))
+    return np.clip(moved, least, most)
+
+
+def _rule(half):
+    """Nodes and weights for N(0, 1): Gauss and Hermite's three, or the trapezoidal rule from -5 to 5."""
+    if half == 1:
+        return np.sqrt(3) * np.array([-1.0, 0, 1]), np.array([1, 4, 1]) / 6
+    nodes = 5 * np.arange(-half, half + 1) / half
+    weights = np.exp(-nodes * nodes / 2)
+    return nodes, weights / weights.sum()
 
 
 def _factor(c):

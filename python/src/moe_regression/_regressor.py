@@ -607,8 +607,7 @@ class MoERegressor(RegressorMixin, BaseEstimator):
         Returns
         -------
         ndarray of shape (n,) or (n, m)
-            The parameters' covariance is in them where the model has one and its noise is normal, as in ``moe predict
-            --interval``.
+            The parameters' covariance is in them where the model has one, as in ``moe predict --interval``.
         """
         check_is_fitted(self, "model_")
 

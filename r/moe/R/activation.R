@@ -181,5 +181,9 @@ approximation_from <- function(member) {
     for (j in rev(seq_len(ncol(table$coefficients)))) value <- value * t + table$coefficients[i, j]
     value
   }
-  function(z) list(g = at(z, tables$value), dg = at(z, tables$derivative))
+  edges <- lapply(tables, function(table) range(table$edges))
+  lo <- max(edges$value[1], edges$derivative[1])
+  hi <- min(edges$value[2], edges$derivative[2])
+  structure(function(z) list(g = at(z, tables$value), dg = at(z, tables$derivative)),
+            range = c(lo, hi - abs(hi) * 2^-52 - .Machine$double.xmin))
 }

@@ -58,15 +58,23 @@ knows <- function(fit) {
 experts_of <- function(m, rows) {
   index <- rows$x %*% t(m$regressors) + rep(m$intercepts, each = nrow(rows$x))
   if (!is.null(rows$offset)) index <- index + rows$offset
-  g <- dg <- index
-  for (i in seq_len(m$k)) {
-    at <- m$g[[(i - 1) %% length(m$g) + 1]](index[, i])
+  at <- activated(m, index)
+  n <- nrow(index)
+  list(mean = rep(m$offset, each = n) + rep(m$scale, each = n) * at$g, slope = rep(m$scale, each = n) * at$dg,
+       g = at$g, index = index)
+}
+
+# g and g' at predictors, a column for each expert; where not all of g is known at the nearest that is, if that will do.
+activated <- function(m, z, known = FALSE) {
+  g <- dg <- z
+  for (i in seq_len(ncol(z))) {
+    of <- m$g[[(i - 1) %% length(m$g) + 1]]
+    range <- if (known) attr(of, "range")
+    at <- of(if (is.null(range)) z[, i] else pmin(pmax(z[, i], range[1]), range[2]))
     g[, i] <- at$g
     dg[, i] <- at$dg
   }
-  n <- nrow(index)
-  list(mean = rep(m$offset, each = n) + rep(m$scale, each = n) * g, slope = rep(m$scale, each = n) * dg, g = g,
-       index = index)
+  list(g = g, dg = dg)
 }
 
 # The gate's predictors, n x k, the last of them 0. They have all digits, however large the gate is.
@@ -274,20 +282,27 @@ draw_of <- function(m, rows) {
 
 # The q-quantile of y given x. The parameters' covariance is in it, where the file has one.
 quantile_of <- function(m, rows, q) {
-  if (m$family != "gaussian") return(law_quantile(m, rows, q))
-  if (m$target_scale == "reciprocal") q <- 1 - q
   at <- experts_of(m, rows)
+  if (m$family != "gaussian") {
+    laws <- if (!is.null(m$uncertain)) laws_of(m, rows, at)
+    else list(list(which = seq_len(nrow(rows$x)), rows = rows, weights = gate_of(m, rows), means = at$mean,
+                   own = spread(m, rows)))
+    out <- numeric(nrow(rows$x))
+    for (of in laws) out[of$which] <- law_quantile(families[[m$family]], of, q)
+    return(out)
+  }
+  if (m$target_scale == "reciprocal") q <- 1 - q
   parts <- if (!is.null(m$uncertain)) components(m, rows, at)
   else list(weights = gate_of(m, rows), means = at$mean, deviations = spread(m, rows)$sigma)
   back(m, normal_quantile(parts$weights, parts$means, parts$deviations, q))
 }
 
-# The same of other laws, by bisection between the experts' own; the parameters are taken as they are.
-law_quantile <- function(m, rows, q) {
-  family <- families[[m$family]]
-  gate <- gate_of(m, rows)
-  at <- experts_of(m, rows)$mean
-  own <- spread(m, rows)
+# The same of mixtures of other laws, by bisection between their own.
+law_quantile <- function(family, of, q) {
+  gate <- of$weights
+  at <- of$means
+  own <- of$own
+  rows <- of$rows
   each <- family$quantile(q, at, own, rows)
   lo <- do.call(pmin, asplit2(ifelse(gate > 0, each, Inf)))
   hi <- do.call(pmax, asplit2(ifelse(gate > 0, each, -Inf)))
@@ -333,8 +348,9 @@ normal_quantile <- function(weights, means, deviations, q) {
 }
 
 # Laws of the target given the expert's mean m and the own parameters of the family, matrices n x k, and what varies
-# by row. `slopes` are the derivatives of the logarithm of the density, by the mean and by each own parameter. `count`
-# is what a mean is multiplied by: the trials, where it is a probability.
+# by row. `slopes` are the derivatives of the logarithm of the density, by the mean and by each own parameter, and
+# `information` is Fisher's of the mean, whose least and largest are `domain`. `count` is what a mean is multiplied by:
+# the trials, where it is a probability.
 once <- function(rows) 1
 tried <- function(rows) if (is.null(rows$trials)) 1 else rows$trials
 
@@ -362,6 +378,8 @@ families <- list(
       list(mean = by / own$sigma, sigma = (by * e - 1) / own$sigma,
            dof = (digamma((nu + 1) / 2) - digamma(nu / 2) - 1 / nu - log1p(e^2 / nu) + by * e / nu) / 2)
     },
+    information = function(m, own, rows) (own$dof + 1) / ((own$dof + 3) * own$sigma^2) + 0 * m,
+    domain = c(-Inf, Inf),
     count = once, discrete = FALSE),
   gamma = list(
     log_density = function(y, m, own, rows) stats::dgamma(y, own$shape, own$shape / m, log = TRUE),
@@ -371,6 +389,8 @@ families <- list(
     draw = function(m, own, rows) stats::rgamma(length(m), own$shape, own$shape / m),
     slopes = function(y, m, own, rows) list(mean = own$shape * (y - m) / m^2,
                                             shape = log(own$shape) - digamma(own$shape) + 1 + log(y / m) - y / m),
+    information = function(m, own, rows) own$shape / m / m,
+    domain = c(.Machine$double.xmin, Inf),
     count = once, discrete = FALSE),
   poisson = list(
     log_density = function(y, m, own, rows) stats::dpois(y, m, log = TRUE),
@@ -379,6 +399,8 @@ families <- list(
     variance = function(m, own, rows) m,
     draw = function(m, own, rows) stats::rpois(length(m), m),
     slopes = function(y, m, own, rows) list(mean = y / m - 1),
+    information = function(m, own, rows) 1 / m,
+    domain = c(.Machine$double.xmin, Inf),
     count = once, discrete = TRUE),
   "negative-binomial" = list(
     log_density = function(y, m, own, rows) stats::dnbinom(y, own$theta, mu = m, log = TRUE),
@@ -391,6 +413,8 @@ families <- list(
       list(mean = theta * (y / m - 1) / (theta + m),
            theta = digamma(y + theta) - digamma(theta) - log1p(m / theta) - (y - m) / (m + theta))
     },
+    information = function(m, own, rows) own$theta / (m + own$theta) / m,
+    domain = c(.Machine$double.xmin, Inf),
     count = once, discrete = TRUE),
   binomial = list(
     log_density = function(y, m, own, rows) stats::dbinom(y, tried(rows), m, log = TRUE),
@@ -399,5 +423,7 @@ families <- list(
     variance = function(m, own, rows) tried(rows) * m * (1 - m),
     draw = function(m, own, rows) stats::rbinom(length(m), tried(rows), m),
     slopes = function(y, m, own, rows) list(mean = (y - tried(rows) * m) / (m * (1 - m))),
+    information = function(m, own, rows) tried(rows) / (m * (1 - m)),
+    domain = c(.Machine$double.xmin, 1 - 2^-53),
     count = tried, discrete = TRUE)
 )

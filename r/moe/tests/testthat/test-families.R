@@ -111,6 +111,14 @@ test_that("predictions of families are the command's", {
     expect_lt(gap(predict(fit, type = "posterior"), want[c("posterior1", "posterior2")]), 1e-12)
     got <- predict(fit, interval = "prediction", level = 0.9)[, -1]
     expect_lt(gap(got, want[c("lower", "upper")]), 1e-9)
+    # Beyond the rows of the fit the parameters say less of a mean than its law tells, and rules have more nodes.
+    expect_false(is.null(fit$says$uncertain))
+    far <- 3 * d[1:50, c("x", "z")]
+    moe:::write_npy(far, file.path(place, "far.npy"))
+    command("predict", file.path(place, "m.json"), file.path(place, "far.npy"), "--interval", "0.9", "-o",
+            file.path(place, "far.csv"))
+    got <- predict(fit, far, interval = "prediction", level = 0.9)[, -1]
+    expect_lt(gap(got, read(file.path(place, "far.csv"))[c("lower", "upper")]), 1e-9)
   }
 })
 
