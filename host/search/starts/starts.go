@@ -121,7 +121,8 @@ const (
 
 // Heteroscedastic is [Random], fitted to rows in memory with a noise level for each expert first: one that has found
 // its rows gets a small level and lets go of the others, and those that have not stay wide until they find some. Where
-// all have one level, which the worst decide, a wrong expert keeps what it has. Where that is too much work it is Random.
+// all have one level, which the worst decide, a wrong expert keeps what it has. Where that is too much work it is
+// Random.
 func Heteroscedastic(p *problem.Problem, e *moment.Evidence, rows model.Rows) Start {
 	random, shape := Random(p, e), p.Shape
 	if n, _ := rows.Dims(); float64(n)*float64(levelSteps*shape.Parameters()) > levelWork {
