@@ -51,8 +51,8 @@ const ScreenRidge = 0.1
 // optimum so rarely, that none is made to its end that cannot catch up with the best. Fewer parameters cost less, and
 // moves carry their starts to the best.
 const (
-	manyExperts = 10
-	manyParams  = 500
+	manyExperts = 16
+	manyParams  = 1000
 )
 
 // Many says whether p has as many of both.
