@@ -93,12 +93,17 @@ func (d *Distribution) Density(y float64) float64 {
 	return sum
 }
 
+// LogTerm returns the logarithm of p_i·F_i′(y).
+func (d *Distribution) LogTerm(i int, y float64) float64 {
+	return math.Log(d.P[i]) + d.logDensityOf(i, y)
+}
+
 // LogDensity returns log F′(y), or of the probability of y, also where that is below the smallest number.
 func (d *Distribution) LogDensity(y float64) float64 {
 	terms := make([]float64, 0, len(d.P)+1)
 	for i, p := range d.P {
 		if p > 0 {
-			terms = append(terms, math.Log(p)+d.logDensityOf(i, y))
+			terms = append(terms, d.LogTerm(i, y))
 		}
 	}
 	if zero := d.atZero(); y == 0 && zero > 0 {

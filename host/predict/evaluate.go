@@ -97,7 +97,7 @@ func evaluateBeside(ctx context.Context, p *model.Params, u *Uncertainty, beside
 			law := predictor.distribution(pred, r)
 			of.before, of.upto = predictor.below(law, y)
 			if of.predictive = math.NaN(); pred.around != nil && groups == nil {
-				of.predictive = law.LogDensity(y) + scale.LogSlope(y)
+				of.predictive = pred.around.spread.logDensity(law, r, y) + scale.LogSlope(y)
 			}
 			return of
 		}}

@@ -209,10 +209,18 @@ func (p *Predictor) probabilities(dst []float64, pred *Prediction, values []floa
 		}
 		law := p.distribution(pred, r)
 		for c, v := range values {
-			dst[at+c*pred.N+r] = law.Density(v)
+			dst[at+c*pred.N+r] = p.density(law, pred, r, v)
 		}
 	}
 	return dst
+}
+
+// density is that of row r, whose law is given, at y, or the probability of y.
+func (p *Predictor) density(law *mixture.Distribution, pred *Prediction, r int, y float64) float64 {
+	if pred.around != nil && pred.around.spread.narrowAt(r) {
+		return math.Exp(pred.around.spread.logDensity(law, r, y))
+	}
+	return law.Density(y)
 }
 
 // Transform returns P(Y < y) and P(Y ≤ y) of row r under its predicted law, y on the model's scale: the same where no
@@ -236,7 +244,7 @@ func (p *Predictor) LogPredictive(pred *Prediction, r int, y float64) float64 {
 	if pred.around == nil {
 		return math.NaN()
 	}
-	return p.distribution(pred, r).LogDensity(y)
+	return pred.around.spread.logDensity(p.distribution(pred, r), r, y)
 }
 
 // Law returns a copy of the predicted law of row r. It panics where the rows have trials, which stand in their block.

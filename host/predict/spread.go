@@ -15,12 +15,13 @@ import (
 // spread is the experts' means at rules for their predictors: z_i is N(E[z_i|u], Var[z_i|u]) at every point of the
 // cubature.
 type spread struct {
-	half  []int              // of the rows: their rules have so many nodes to either side of the middle
-	from  []int              // where those of a row begin
-	total int                // nodes of an expert in all rows
-	z     []float64          // K×total: of every row by points, of a point by nodes
-	mean  []float64          // likewise, g there
-	rules [1 + mostHalf]rule // that have been asked for
+	half   []int              // of the rows: their rules have so many nodes to either side of the middle
+	from   []int              // where those of a row begin
+	total  int                // nodes of an expert in all rows
+	narrow []bool             // K×N: the law of y is far narrower there than what is known of its mean
+	z      []float64          // K×total: of every row by points, of a point by nodes
+	mean   []float64          // likewise, g there
+	rules  [1 + mostHalf]rule // that have been asked for
 }
 
 // rule is nodes and weights for the mean of a function of a number that is N(0, 1).
@@ -47,6 +48,10 @@ func (s *spread) ruleOf(half int) rule {
 	}
 	return *r
 }
+
+// narrowRatio2 is the ratio² from which a law of y is taken as all at its mean: the density of the mean, with an error
+// of 1/ratio² of it. With the most nodes a rule's own error is as large there.
+const narrowRatio2 = 225
 
 // halfOf is how many nodes a rule wants to either side where the law of y tells ratio² as much of z as is known of it:
 // I(z)·Var z, I Fisher's information. As a function of z the density of y is then 1/ratio as wide as the normal one,
@@ -130,16 +135,31 @@ func (s *spread) size(ctx context.Context, u *Uncertainty, a *around, act model.
 	density, domain := mixture.OfTrials(u.density, b.Role[model.Trials]), u.density.Domain()
 	terms, y := mixture.TermsOf(n, len(u.density.Own())), make([]float64, n)
 	most := make([]float64, n)
+	s.narrow = s.narrow[:0]
 	for i := range k {
+		least := make([]float64, n)
+		for r := range least {
+			least[r] = math.Inf(1)
+		}
 		for side := range 3 {
 			from := i*all + side*n
 			density.Derive(terms, y, mean[from:from+n], u.own[i])
 			for r := range n {
 				m, rise := mean[from+r], slope[from+r]*a.deviation[i*n+r]
-				if v := rise * rise * terms.Expected[r]; m > domain.LeastMean && m < domain.MostMean && v > most[r] {
+				v := rise * rise * terms.Expected[r]
+				if !(m > domain.LeastMean && m < domain.MostMean) {
+					v = 0
+				}
+				if v > most[r] {
 					most[r] = v
 				}
+				if !(v >= least[r]) {
+					least[r] = v
+				}
 			}
+		}
+		for _, v := range least {
+			s.narrow = append(s.narrow, v >= narrowRatio2)
 		}
 	}
 	s.half, s.from, s.total = s.half[:0], s.from[:0], 0
@@ -178,6 +198,64 @@ func (s *spread) add(dst *mixture.Distribution, probability float64, row, point,
 	for j, w := range s.ruleOf(half).weights {
 		dst.Add(probability*w, s.mean[from+j], psi)
 	}
+}
+
+// narrowAt says whether the law of some expert is narrow at a row; none of normal noise is.
+func (s *spread) narrowAt(row int) bool {
+	for at := row; at < len(s.narrow); at += len(s.half) {
+		if s.narrow[at] {
+			return true
+		}
+	}
+	return false
+}
+
+// logDensity is the logarithm of the density at y of a row's law, which s has added to. Where the law of an expert is
+// narrow it is that of its mean, equal steps of which the nodes are:
+//
+//	p_j^(1−f)·p_{j+1}^f·|df/dm|,   f = log(y/m_j)/log(m_{j+1}/m_j),
+//
+// between the two means m_j and m_{j+1} around y, with f linear in y where they are not above 0. At y = 0, beyond the
+// means, and of other experts, it is that of the laws.
+func (s *spread) logDensity(law *mixture.Distribution, row int, y float64) float64 {
+	if y == 0 || !s.narrowAt(row) {
+		return law.LogDensity(y)
+	}
+	n, nodes := len(s.half), 1+2*s.half[row]
+	k := len(s.narrow) / n
+	var terms []float64
+	for from := 0; from < len(law.P); from += nodes {
+		if s.narrow[from/nodes%k*n+row] {
+			if v, ok := between(law.P[from:from+nodes], law.Mean[from:from+nodes], y); ok {
+				terms = append(terms, v)
+				continue
+			}
+		}
+		for i := from; i < from+nodes; i++ {
+			if law.P[i] > 0 {
+				terms = append(terms, law.LogTerm(i, y))
+			}
+		}
+	}
+	return floats.LogSumExp(terms)
+}
+
+// between is the logarithm of the density at y of a number with these probabilities around nodes at m, which rise or
+// fall; false where y lies between no two of them.
+func between(p, m []float64, y float64) (float64, bool) {
+	for j, a := range m[:len(m)-1] {
+		b := m[j+1]
+		if (y < a) == (y < b) || !(p[j] > 0 && p[j+1] > 0) {
+			continue
+		}
+		f, scale := (y-a)/(b-a), b-a
+		if min(a, b) > 0 {
+			log := math.Log(b / a)
+			f, scale = math.Log(y/a)/log, y*log
+		}
+		return (1-f)*math.Log(p[j]) + f*math.Log(p[j+1]) - math.Log(math.Abs(scale)), true
+	}
+	return 0, false
 }
 
 // grown is room for n numbers.
