@@ -124,8 +124,7 @@ type Evidence struct {
 // none has seen (Good 1953, after Turing).
 type Care struct {
 	Taken       bool
-	Spares      int  // experts that the data hardly ask for
-	Fails       bool // a test of the model does
+	Spares      int // experts that the data hardly ask for
 	Starts, Met int
 	Unseen      float64
 }
@@ -145,20 +144,20 @@ func (c Care) Conclusive() bool {
 	return c.Starts >= StartsWanted && c.Met >= AgreeingStarts && c.Unseen <= mostUnseen
 }
 
-// cause says why care is taken.
-func (c Care) cause() string {
+// cause says why care is taken, where a test of the model fails or none does.
+func (c Care) cause(fails bool) string {
 	if c.Spares > 0 {
 		return "the data hardly ask for " + plural(c.Spares, "expert")
 	}
-	if c.Fails {
+	if fails {
 		return "a test of the model fails"
 	}
 	return "few starts agree"
 }
 
 // why says what is missing.
-func (c Care) why() string {
-	cause := c.cause()
+func (c Care) why(fails bool) string {
+	cause := c.cause(fails)
 	if c.Starts > 0 && c.Met >= AgreeingStarts {
 		return fmt.Sprintf("%s, and %s on all rows were too few: another would see an optimum that none has seen "+
 			"with probability %.2g", cause, plural(c.Starts, "start"), c.Unseen)
@@ -237,15 +236,15 @@ func Judge(tests []Test, e Evidence) *Certificate {
 	}
 	c.explain()
 	c.judgeOptimum(against, robust >= Doubt, e)
-	e.Care.Fails = c.PValue < Doubt
+	fails := c.PValue < Doubt
 	if c.Optimum == Pass && e.Care.Taken && !e.Care.Conclusive() {
-		c.Optimum, c.Reason, c.More = NotJudged, e.Care.why(), true
+		c.Optimum, c.Reason, c.More = NotJudged, e.Care.why(fails), true
 	}
 	switch {
 	case c.Optimum != Pass || !e.Another.Made:
 	case e.Another.Apart > 0:
 		c.Optimum, c.More = NotJudged, true
-		c.Reason = fmt.Sprintf("%s, and two searches ended %.3g apart; better ones may exist", e.Care.cause(),
+		c.Reason = fmt.Sprintf("%s, and two searches ended %.3g apart; better ones may exist", e.Care.cause(fails),
 			e.Another.Apart)
 	default:
 		c.Reason += "; a second search ended there too"

@@ -58,6 +58,11 @@ func covaried(m *fitted.Model, rng *rand.Rand, size float64, names ...string) *f
 			root.Set(i, j, size*rng.NormFloat64())
 		}
 	}
+	return rooted(m, root, names)
+}
+
+// rooted gives a model the covariance root·rootᵀ of parameters of these names.
+func rooted(m *fitted.Model, root *mat.Dense, names []string) *fitted.Model {
 	var cov mat.Dense
 	cov.Mul(root, root.T())
 	m.Covariance = &fitted.Covariance{Parameters: names}

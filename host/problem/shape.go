@@ -202,6 +202,13 @@ func (s Shape) Estimated() loss.Free {
 // Classes is how many the gate chooses among.
 func (s Shape) Classes() int { return model.Classes(s.K, s.Zero) }
 
+// manySharing is the number of experts from which random starts of shared noise are fitted with levels of their own
+// first. With fewer, other starts meet the best optimum as soon.
+const manySharing = 10
+
+// ManyShare says whether so many experts share one level of Gaussian noise.
+func (s Shape) ManyShare() bool { return s.K >= manySharing && !s.PerExpert && s.Normal() }
+
 // Parameters counts the parameters that are estimated.
 func (s Shape) Parameters() int {
 	width := func(seen []int, intercept bool) int {
@@ -281,6 +288,9 @@ func (s Shape) working(workers int) float64 {
 	}
 	q := float64(s.Parameters())
 	screening := 2 * 20 * q * w // rows of a screening and what is made of them
+	if s.ManyShare() {
+		screening += 2 * 20 * q * w // of starts that have twice as many
+	}
 	several := float64(model.Workers(workers))
 	buffers := several * (3 << 20)
 	return baseMemory + 8*(chunks*sums*(1+min(several, 4))+screening+12*q*q) + buffers

@@ -330,12 +330,11 @@ func NewTask(ctx context.Context, p *problem.Problem, e *moment.Evidence, estima
 	if p.Link == nil { // they begin with noise as large as y
 		t.Soft = random
 	}
-	if starts.ManyShare(p) {
-		levelled, err := screeningPart(ctx, p.Rows, levelRows*p.Shape.Parameters())
-		if err != nil {
+	if rows := screeningPart(p.Rows, levelRows*p.Shape.Parameters()); starts.Levelled(p, rows) {
+		if rows, err = held(ctx, rows); err != nil {
 			return nil, err
 		}
-		random = starts.Heteroscedastic(p, e, levelled)
+		random = starts.Heteroscedastic(p, e, rows)
 	}
 	var subspace starts.Start
 	within := e.Subspace != nil && p.Shape.K > 1 && p.Link == nil // small mixtures there are of normal noise

@@ -36,15 +36,20 @@ const (
 // ScreeningPart returns the rows on which candidates are screened: all of them
 // where a part would not save much. They are in memory.
 func ScreeningPart(ctx context.Context, p *problem.Problem) (model.Rows, error) {
-	return screeningPart(ctx, p.Rows, p.Shape.Parameters())
+	return held(ctx, screeningPart(p.Rows, p.Shape.Parameters()))
 }
 
-// screeningPart is [ScreeningPart] of rows, for so many parameters.
-func screeningPart(ctx context.Context, rows model.Rows, parameters int) (model.Rows, error) {
+// screeningPart is [ScreeningPart] of rows, for so many parameters, wherever they are.
+func screeningPart(rows model.Rows, parameters int) model.Rows {
 	n, _ := rows.Dims()
 	if most := max(screenRows, screenRowsPerParam*parameters); 2*most <= n && n*parameters > smallTable {
-		rows = model.Part(rows, most)
+		return model.Part(rows, most)
 	}
+	return rows
+}
+
+// held are rows in memory.
+func held(ctx context.Context, rows model.Rows) (model.Rows, error) {
 	if model.Held(rows) {
 		return rows, nil
 	}

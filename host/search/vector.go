@@ -91,7 +91,7 @@ type VectorFound struct {
 // Vector looks for the highest joint likelihood as [Run] does, until the certificate of
 // what was found asks for no more starts.
 func Vector(ctx context.Context, t *VectorTask) (*VectorFound, error) {
-	part, err := screeningPart(ctx, t.Rows, t.Parameters())
+	part, err := held(ctx, screeningPart(t.Rows, t.Parameters()))
 	if err != nil {
 		return nil, err
 	}

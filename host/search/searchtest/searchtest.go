@@ -57,14 +57,19 @@ func Measure(t testing.TB, p *problem.Problem) *moment.Evidence {
 func Drawn(t testing.TB, family sdk.Family, k, d, n int, sigma float64, seed uint64,
 	r problem.Request) (*problem.Problem, *model.Params) {
 	t.Helper()
+	return Sampled(t, family, sample.Config{K: k, D: d, N: n, Sigma: sigma, Design: sample.Paper, Seed: seed}, r)
+}
+
+// Sampled is a problem of the experts of a sample of any design, with its truth.
+func Sampled(t testing.TB, family sdk.Family, c sample.Config, r problem.Request) (*problem.Problem, *model.Params) {
+	t.Helper()
 	act := Activation(t, family)
-	s, err := sample.New(sample.Config{
-		Activation: act, K: k, D: d, N: n, Sigma: sigma, Design: sample.Paper, Seed: seed,
-	})
+	c.Activation = act
+	s, err := sample.New(c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.K = k
+	r.K = c.K
 	return Load(t, s, act, r), s.Truth
 }
 

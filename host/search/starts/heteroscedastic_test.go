@@ -21,12 +21,8 @@ import (
 // many is 16 lines over 10 features, more than a tensor of rank 10 can tell apart, and their regressors.
 func many(t *testing.T, noise problem.Noise) (*problem.Problem, *model.Params) {
 	t.Helper()
-	act := searchtest.Activation(t, identity.Family)
-	s, err := sample.New(sample.Config{Activation: act, K: 16, D: 10, N: 6000, Sigma: 0.05, Design: sample.Separated, Seed: 3})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return searchtest.Load(t, s, act, problem.Request{K: 16, Noise: noise}), s.Truth
+	return searchtest.Sampled(t, identity.Family,
+		sample.Config{K: 16, D: 10, N: 6000, Sigma: 0.05, Design: sample.Separated, Seed: 3}, problem.Request{Noise: noise})
 }
 
 // found counts the experts of truth that q has within a fifth of the distance at which the design holds them apart.
@@ -86,12 +82,16 @@ func TestHeteroscedastic(t *testing.T) {
 	}
 }
 
-// TestManyShare: few experts, those with noise of their own, and trees begin as ever.
-func TestManyShare(t *testing.T) {
+// TestLevelled: few experts, those with noise of their own, other densities, and too much work begin as ever.
+func TestLevelled(t *testing.T) {
 	shared, _ := many(t, nil)
 	own, _ := many(t, problem.PerExpert{})
 	few := *shared
-	few.Shape.K = manySharing - 1
+	few.Shape.K = 9
+	much := *shared
+	much.Shape.D = 400
+	counts := *searchtest.Poisson(t)
+	counts.Shape.K = 16
 	for name, c := range map[string]struct {
 		p    *problem.Problem
 		want bool
@@ -99,9 +99,10 @@ func TestManyShare(t *testing.T) {
 		"many, one level":    {shared, true},
 		"a level each":       {own, false},
 		"few":                {&few, false},
-		"many, not Gaussian": {searchtest.Poisson(t), false},
+		"many, not Gaussian": {&counts, false},
+		"too much work":      {&much, false},
 	} {
-		if got := ManyShare(c.p); got != c.want {
+		if got := Levelled(c.p, c.p.Rows); got != c.want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}

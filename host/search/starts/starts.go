@@ -102,15 +102,6 @@ func Random(p *problem.Problem, e *moment.Evidence) Start {
 	}}
 }
 
-// manySharing is the number of experts from which random starts of shared noise are fitted with levels of their own
-// first. With fewer, other starts meet the best optimum as soon.
-const manySharing = 10
-
-// ManyShare says whether random starts of p are fitted with a noise level for each expert first: where many share one.
-func ManyShare(p *problem.Problem) bool {
-	return p.OneGate() && p.Shape.K >= manySharing && !p.Shape.PerExpert && p.Shape.Normal() && p.Link == nil
-}
-
 const (
 	// leastLevel is the smallest of those levels, as a share of the target's rms.
 	leastLevel = 1e-3
@@ -119,15 +110,19 @@ const (
 	levelSteps, levelWork = 300, 2e10
 )
 
+// Levelled says whether random starts of p are fitted to these rows with a noise level for each expert first: where
+// many share one, and that is not too much work.
+func Levelled(p *problem.Problem, rows model.Rows) bool {
+	n, _ := rows.Dims()
+	return p.OneGate() && p.Shape.ManyShare() && p.Link == nil &&
+		float64(n)*float64(levelSteps*p.Shape.Parameters()) <= levelWork
+}
+
 // Heteroscedastic is [Random], fitted to rows in memory with a noise level for each expert first: one that has found
 // its rows gets a small level and lets go of the others, and those that have not stay wide until they find some. Where
-// all have one level, which the worst decide, a wrong expert keeps what it has. Where that is too much work it is
-// Random.
+// all have one level, which the worst decide, a wrong expert keeps what it has.
 func Heteroscedastic(p *problem.Problem, e *moment.Evidence, rows model.Rows) Start {
 	random, shape := Random(p, e), p.Shape
-	if n, _ := rows.Dims(); float64(n)*float64(levelSteps*shape.Parameters()) > levelWork {
-		return random
-	}
 	shape.PerExpert = true
 	return Start{Kind: KindHeteroscedastic, Draw: func(ctx context.Context, rng *rand.Rand) (*model.Params, error) {
 		begin, err := random.Draw(ctx, rng)
