@@ -191,15 +191,20 @@ func fitWithout(ctx context.Context, all []Alternative, out []crossed, from, to,
 }
 
 // looks are after how many parts a race is looked at.
-var looks = []int{3, 5, 7}
+var looks = []int{1, 2, 3, 5, 7}
 
-// At a look a description of more parameters than the best that is farBehind standard errors below it is left. To be
-// taken it would have to end a standard error above all of fewer parameters: of two that are as good that happens once
-// in 100,000 times. Of fewer than earlyRows rows, or groups, in the parts so far nothing is left.
-const earlyRows, farBehind = 30, 2.5
+// earlyRows in the parts so far, or groups, are needed at least for a description to be left.
+const earlyRows = 30
+
+// mostBehind is how many standard errors below the best a description of more parameters may be after this share of
+// the parts. To be taken it would have to end a standard error above all of fewer parameters. One that is two better,
+// which would be taken 84 times of 100, is left in .7 of these, one that is as good in .3 of its 16.
+func mostBehind(share float64) float64 { return 2.25 - 2.5*share }
 
 // leaveBehind leaves the largest numbers of experts of alternatives that are far behind the best of all after so many
-// parts, with more parameters. Smaller ones are fitted beside those that are.
+// parts, with more parameters: further than mostBehind, and than a unit for each parameter more, twice what these cost
+// new rows where they are of no use. What gains by a few rows that the parts so far have not is not lost so.
+// Smaller numbers of experts are fitted beside those that are not left.
 func leaveBehind(all []crossed, parts int) {
 	var top *score
 	for i := range all {
@@ -221,11 +226,13 @@ func leaveBehind(all []crossed, parts int) {
 			if s.left != nil {
 				continue
 			}
-			if len(s.weights) != len(top.weights) {
+			more := s.parameters - top.parameters
+			if len(s.weights) != len(top.weights) || more <= 0 {
 				break
 			}
+			share := float64(parts) / float64(o.table.folds)
 			by, se := s.below(top)
-			if s.parameters <= top.parameters || s.sound() && !(by > farBehind*se) {
+			if s.sound() && !(by > mostBehind(share)*se && by > share*float64(more)) {
 				break
 			}
 			s.left = &behind{parts, by, se}

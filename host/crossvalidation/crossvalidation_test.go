@@ -2,6 +2,7 @@ package crossvalidation
 
 import (
 	"math"
+	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -132,8 +133,9 @@ func TestUntold(t *testing.T) {
 	}
 }
 
-// TestLeaveBehind: what has more parameters than the best and is 2.5 standard errors below it is left, from the largest
-// number of experts on down to the first that is not; of few rows nothing is.
+// TestLeaveBehind: after half of the parts what has more parameters than the best and is one standard error below it is
+// left, and further than half a unit for each parameter more, from the largest number of experts on down to the first
+// that is not; of few rows nothing is.
 func TestLeaveBehind(t *testing.T) {
 	scored := func(n, parameters int, off, spread float64) (s score) {
 		for r := range n {
@@ -151,14 +153,16 @@ func TestLeaveBehind(t *testing.T) {
 		want   int // largest number of experts that stays
 	}{
 		"far behind":              {[]score{best, scored(n, 9, -.3, 1), scored(n, 13, -.3, 1)}, 1},
-		"not so far":              {[]score{best, scored(n, 9, -.2, 1)}, 2},
+		"not so far":              {[]score{best, scored(n, 9, -.09, 1)}, 2},
+		"as parameters cost":      {[]score{best, scored(n, 13, -.03, .01)}, 2},
+		"more than those":         {[]score{best, scored(n, 9, -.03, .01)}, 1},
 		"a smaller one is behind": {[]score{scored(n, 3, -3, 1), best, scored(n, 9, -.1, 1)}, 3},
 		"the largest is not":      {[]score{best, scored(n, 9, -3, 1), scored(n, 13, -.1, 1)}, 3},
 		"a density of 0":          {[]score{best, scored(n, 9, math.Inf(-1), 0)}, 1},
 		"few rows":                {[]score{scored(20, 5, 0, 0), scored(20, 9, -9, 1)}, 2},
 		"the largest was left":    {[]score{best, scored(n, 9, -.3, 1), before}, 1},
 	} {
-		all := []crossed{{scores: c.scores, to: len(c.scores)}}
+		all := []crossed{{table: &parts{folds: 10}, scores: c.scores, to: len(c.scores)}}
 		if c.scores[len(c.scores)-1].left != nil {
 			all[0].to--
 		}
@@ -169,6 +173,37 @@ func TestLeaveBehind(t *testing.T) {
 			if (s.left != nil) != (j >= c.want) || s.left != nil && s.sound() {
 				t.Errorf("%s, k = %d: left %v, sound %v", name, j+1, s.left, s.sound())
 			}
+		}
+	}
+}
+
+// TestMostBehind: of descriptions that the rule of one standard error takes at the end, few are left before. The
+// difference's sum over the parts is a Gaussian random walk. The bounds are five standard errors above what is said.
+func TestMostBehind(t *testing.T) {
+	const tables, folds = 100_000, 10
+	for _, c := range []struct{ better, taken, left float64 }{{0, .159, .003}, {1, .5, .007}, {2, .841, .007}} {
+		rng := rand.New(rand.NewPCG(7, 1))
+		taken, lost := 0, 0
+		for range tables {
+			sum, left := 0., false
+			for part := 1; part <= folds; part++ {
+				sum += c.better/folds + rng.NormFloat64()/math.Sqrt(folds)
+				share := float64(part) / folds
+				left = left || slices.Contains(looks, part) && -sum > mostBehind(share)*math.Sqrt(share)
+			}
+			if sum > 1 {
+				taken++
+				if left {
+					lost++
+				}
+			}
+		}
+		within := func(share float64) float64 { return 5 * math.Sqrt(share*(1-share)/tables) }
+		if got := float64(taken) / tables; math.Abs(got-c.taken) > within(c.taken) {
+			t.Errorf("%v better: taken in %v, want %v", c.better, got, c.taken)
+		}
+		if got := float64(lost) / tables; got > c.left+within(c.left) {
+			t.Errorf("%v better: left in %v, want at most %v", c.better, got, c.left)
 		}
 	}
 }

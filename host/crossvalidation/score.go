@@ -89,12 +89,20 @@ type behind struct {
 	by, standardError float64
 }
 
+// after says after how many parts.
+func (b *behind) after() string {
+	if b.parts == 1 {
+		return "one part"
+	}
+	return fmt.Sprintf("%d parts", b.parts)
+}
+
 // String says so.
 func (b *behind) String() string {
 	if !numeric.Finite(b.by) {
-		return fmt.Sprintf("after %d parts: their rows have a density of 0", b.parts)
+		return fmt.Sprintf("after %s: their rows have a density of 0", b.after())
 	}
-	return fmt.Sprintf("after %d parts, %.3g below the best, ± %.2g", b.parts, b.by, b.standardError)
+	return fmt.Sprintf("after %s, %.3g below the best, ± %.2g", b.after(), b.by, b.standardError)
 }
 
 // add measures a fit on the rows that were left out.
