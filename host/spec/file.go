@@ -42,7 +42,9 @@ func Parse(file string, data []byte) (*Fit, error) {
 	case err != nil:
 		return nil, fault(err)
 	case len(strangers) > 0:
-		return nil, fault(fmt.Errorf("unknown key %q%s", strangers[0], nearest(strangers[0])))
+		first := strangers[0]
+		msg := fmt.Sprintf("unknown key %q%s", first.Name, nearest(first.Name))
+		return nil, fault(&strictjson.Fault{Offset: first.Offset, Msg: msg})
 	case f.Format != Format:
 		return nil, fault(fmt.Errorf("format = %q, want %q", f.Format, Format))
 	}

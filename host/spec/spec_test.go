@@ -142,7 +142,7 @@ func TestParseRefuses(t *testing.T) {
 		ok + ",\n \"k\": 3}":   `fit.json:2:4: not a description of a fit: member "k" stands twice in its object`,
 		ok + ",\n\"Seed\": 3}": `fit.json:2:6: not a description of a fit: member "Seed": want "seed"`,
 		ok + `, "method": {"name": "l4", "bacth": 9}}`: `unknown key "method.bacth"; did you mean "method.batch"?`,
-		ok + `, "weights": "w"}`:                       `unknown key "weights"`,
+		ok + ",\n \"weights\": \"w\"}":                 `fit.json:2:10: not a description of a fit: unknown key "weights"`,
 		ok + `, "seed": 1.5}`:                          "seed is the number 1.5, want a whole number from 0 on",
 		ok + `, "seed": -1}`:                           "seed is the number -1, want a whole number from 0 on",
 		ok + `, "features": ["a", null]}`:              "null in a list",

@@ -19,11 +19,16 @@ type Fault struct {
 
 func (f *Fault) Error() string { return f.Msg }
 
+// Unknown is a member that nobody reads, as "fit.seeds", and where it stands.
+type Unknown struct {
+	Name   string
+	Offset int64 // in bytes: behind its name
+}
+
 // Members refuses a member that stands twice in its object, one whose name differs
 // from one that is read as t in capitals alone, and null in a list, but within a member called
-// nulls. It returns the members that nobody reads, as in "fit.seeds", in the order in which they stand; where t is
-// nil, none. data is JSON that has been decoded before, of one value. Errors are a [*Fault].
-func Members(data []byte, t reflect.Type, nulls string) (unknown []string, err error) {
+// nulls. It returns the members that nobody reads in the order in which they stand; where t is nil, none. data is JSON that has been decoded before, of one value. Errors are a [*Fault].
+func Members(data []byte, t reflect.Type, nulls string) (unknown []Unknown, err error) {
 	m := &members{dec: json.NewDecoder(bytes.NewReader(data)), nulls: nulls,
 		known: make(map[reflect.Type]map[string]reflect.Type)}
 	m.dec.UseNumber()
@@ -35,7 +40,7 @@ type members struct {
 	dec     *json.Decoder
 	nulls   string
 	known   map[reflect.Type]map[string]reflect.Type
-	unknown []string
+	unknown []Unknown
 }
 
 func (m *members) fault(format string, args ...any) error {
@@ -124,7 +129,7 @@ func (m *members) member(t reflect.Type, name, within string) (reflect.Type, err
 			return nil, m.fault("member %q: want %q", name, other)
 		}
 	}
-	m.unknown = append(m.unknown, within)
+	m.unknown = append(m.unknown, Unknown{within, m.dec.InputOffset()})
 	return nil, nil
 }
 

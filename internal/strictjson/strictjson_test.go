@@ -3,6 +3,8 @@ package strictjson_test
 import (
 	"reflect"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/gatedlearning/moe/internal/strictjson"
@@ -43,7 +45,14 @@ func TestMembers(t *testing.T) {
 		`[1, [2], {"a": 1}]`:                     {},
 		`7`:                                      {},
 	} {
-		unknown, err := strictjson.Members([]byte(text), reflect.TypeFor[*outer](), "gaps")
+		found, err := strictjson.Members([]byte(text), reflect.TypeFor[*outer](), "gaps")
+		var unknown []string
+		for _, u := range found {
+			unknown = append(unknown, u.Name)
+			if last := u.Name[strings.LastIndexByte(u.Name, '.')+1:]; !strings.HasSuffix(text[:u.Offset], strconv.Quote(last)) {
+				t.Errorf("%s: %s stands at %d", text, u.Name, u.Offset)
+			}
+		}
 		if fault := want.fault; (err == nil) != (fault == "") || err != nil && err.Error() != fault || !slices.Equal(unknown, want.unknown) {
 			t.Errorf("%s: unknown %q, %v; want %q, %q", text, unknown, err, want.unknown, fault)
 		}

@@ -139,7 +139,10 @@ func readJSON(path string, v any) (data []byte, unknown []string, err error) {
 	if err := decode(path, data, v); err != nil {
 		return nil, nil, err
 	}
-	unknown, err = strictjson.Members(data, reflect.TypeOf(v), "standard_errors") // where null says that there is none
+	found, err := strictjson.Members(data, reflect.TypeOf(v), "standard_errors") // where null says that there is none
+	for _, u := range found {
+		unknown = append(unknown, u.Name)
+	}
 	if fault := (*strictjson.Fault)(nil); errors.As(err, &fault) {
 		err = jsonFault(path, data, fault.Offset, fault.Msg)
 	}

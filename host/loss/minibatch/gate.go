@@ -37,19 +37,15 @@ func (l *Gate) Dim() int { return l.p.Gates() * l.p.D }
 // GradOn writes ∇L_log = −mean[(r_i − p_i)·x] over the rows to dst and
 // returns L_log but for its constant log σ_1√(2π).
 func (l *Gate) GradOn(ctx context.Context, dst, w []float64, rows model.Rows) (float64, error) {
-	k, d := l.p.K, l.p.D
+	d := l.p.D
 	copy(l.p.Gating, w)
 	clear(dst)
 	value, unit := 0.0, math.Log(l.p.SigmaOf(0))
 	err := model.InOrder(ctx, rows, func(b *model.Block) error {
-		n := b.N
-		res, wt := l.res[:k*n], l.w[:n]
-		l.p.Predictors(res, b)
-		if err := l.act.Eval(ctx, res, res); err != nil {
+		wt := l.w[:b.N]
+		res, err := l.p.Residuals(ctx, l.act, l.res, b)
+		if err != nil {
 			return err
-		}
-		for i := range k {
-			floats.SubTo(res[i*n:(i+1)*n], b.Y, res[i*n:(i+1)*n])
 		}
 		l.post.Given(l.p, b)
 		l.post.Observe(res, unit)
