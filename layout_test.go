@@ -480,6 +480,74 @@ func TestAcyclic(t *testing.T) {
 	}
 }
 
+// TestFitHasNoCircle: of package host the files of a fit, of a range and of the methods refer to each other without a
+// circle. A name is that of the file that declares it; of methods those count whose name one type of the package has.
+func TestFitHasNoCircle(t *testing.T) {
+	files := []string{"fit.go", "range.go", "auto.go", "em.go", "l2.go", "l4.go", "moments.go", "spectral.go"}
+	parsed, declares := map[string]*ast.File{}, map[string][]string{} // by name, of a method behind a point
+	eachSource(t, func(file string) error {
+		if path.Dir(file) != "host" {
+			return nil
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
+		if err != nil {
+			return err
+		}
+		base := path.Base(file)
+		parsed[base] = f
+		for name := range f.Scope.Objects {
+			declares[name] = append(declares[name], base)
+		}
+		for _, d := range f.Decls {
+			if m, ok := d.(*ast.FuncDecl); ok && m.Recv != nil {
+				declares["."+m.Name.Name] = append(declares["."+m.Name.Name], base)
+			}
+		}
+		return nil
+	})
+	to := map[string]map[string]string{} // of a file the others, and a name of each
+	for _, file := range files {
+		to[file] = map[string]string{}
+		refer := func(name string) {
+			if in := declares[name]; len(in) == 1 && in[0] != file && slices.Contains(files, in[0]) {
+				to[file][in[0]] = name
+			}
+		}
+		f := parsed[file]
+		if f == nil {
+			t.Fatalf("there is no host/%s", file)
+		}
+		for _, id := range f.Unresolved {
+			refer(id.Name)
+		}
+		ast.Inspect(f, func(n ast.Node) bool {
+			if s, ok := n.(*ast.SelectorExpr); ok {
+				refer("." + s.Sel.Name)
+			}
+			return true
+		})
+	}
+	if to["range.go"]["fit.go"] == "" || to["range.go"]["auto.go"] == "" {
+		t.Error("range.go refers to no name of fit.go or auto.go: is this test blind?")
+	}
+	var visit func(path []string, file string)
+	visit = func(path []string, file string) {
+		if i := slices.Index(path, file); i >= 0 {
+			circle := append(path[i:], file)
+			for j := 1; j < len(circle); j++ {
+				t.Errorf("a circle: %s refers to %s of %s", circle[j-1], to[circle[j-1]][circle[j]], circle[j])
+			}
+			t.FailNow()
+		}
+		for _, next := range slices.Sorted(maps.Keys(to[file])) {
+			visit(append(slices.Clone(path), file), next)
+		}
+	}
+	for _, file := range files {
+		visit(nil, file)
+	}
+}
+
 // TestMethodsStandTogether: the methods of a type are in three files at most. A
 // type with more has become a place to keep things in.
 func TestMethodsStandTogether(t *testing.T) {

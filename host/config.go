@@ -2,6 +2,7 @@ package host
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"slices"
 
@@ -475,4 +476,38 @@ func (c Config) shows(stage Stage) func(done, total int) {
 		return nil
 	}
 	return func(done, total int) { c.Progress(stage, done, total) }
+}
+
+// of is the configuration for k experts of a range.
+func (c Config) of(k int) Config {
+	c.K = k
+	if s := c.Start; s != nil && s.K != k {
+		c.Start = nil
+	}
+	if t := c.Truth; t != nil && t.K != k {
+		c.Truth = nil
+	}
+	return c.showing(fmt.Sprintf("k = %d", k))
+}
+
+// under is the configuration for the tree h.
+func (c Config) under(h model.Hierarchy) Config {
+	c.K, c.Hierarchy = h.Leaves(), h
+	if s := c.Start; s != nil && !s.Hierarchy().Equal(h) {
+		c.Start = nil
+	}
+	if t := c.Truth; t != nil && !t.Hierarchy().Equal(h) {
+		c.Truth = nil
+	}
+	return c.showing(h.String())
+}
+
+// showing is the configuration with stages that name what is being fitted.
+func (c Config) showing(what string) Config {
+	if show := c.Progress; show != nil {
+		c.Progress = func(stage Stage, done, total int) {
+			show(Stage(fmt.Sprintf("%s, %s", what, stage)), done, total)
+		}
+	}
+	return c
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/gatedlearning/moe/host/criterion"
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
-	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/moment"
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/host/result"
@@ -261,40 +260,6 @@ func (s *series) best() *fitted.Model {
 	best := s.asked.chosen.Model
 	best.Fit.Selection = s.asked.chosen.Selection
 	return best
-}
-
-// of is the configuration for k experts of a range.
-func (c Config) of(k int) Config {
-	c.K = k
-	if s := c.Start; s != nil && s.K != k {
-		c.Start = nil
-	}
-	if t := c.Truth; t != nil && t.K != k {
-		c.Truth = nil
-	}
-	return c.showing(fmt.Sprintf("k = %d", k))
-}
-
-// under is the configuration for the tree h.
-func (c Config) under(h model.Hierarchy) Config {
-	c.K, c.Hierarchy = h.Leaves(), h
-	if s := c.Start; s != nil && !s.Hierarchy().Equal(h) {
-		c.Start = nil
-	}
-	if t := c.Truth; t != nil && !t.Hierarchy().Equal(h) {
-		c.Truth = nil
-	}
-	return c.showing(h.String())
-}
-
-// showing is the configuration with stages that name what is being fitted.
-func (c Config) showing(what string) Config {
-	if show := c.Progress; show != nil {
-		c.Progress = func(stage Stage, done, total int) {
-			show(Stage(fmt.Sprintf("%s, %s", what, stage)), done, total)
-		}
-	}
-	return c
 }
 
 // after is what a series has come to after another fit.
