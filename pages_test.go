@@ -25,7 +25,7 @@ const (
 
 // references are pages right in docs/ in which one looks something up: as long as they need to be.
 var references = []string{
-	"docs/architecture.md", "docs/paper-map.md", glossaryPage, "docs/mutants.md", "docs/survivors.md",
+	"docs/architecture.md", "docs/paper-map.md", glossaryPage,
 }
 
 // pagesBelow returns all pages of the project, by where they stand.

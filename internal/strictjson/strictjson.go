@@ -27,7 +27,8 @@ type Unknown struct {
 
 // Members refuses a member that stands twice in its object, one whose name differs
 // from one that is read as t in capitals alone, and null in a list, but within a member called
-// nulls. It returns the members that nobody reads in the order in which they stand; where t is nil, none. data is JSON that has been decoded before, of one value. Errors are a [*Fault].
+// nulls. It returns the members that nobody reads in the order in which they stand; where t is
+// nil, none. data is JSON that has been decoded before, of one value. Errors are a [*Fault].
 func Members(data []byte, t reflect.Type, nulls string) (unknown []Unknown, err error) {
 	m := &members{dec: json.NewDecoder(bytes.NewReader(data)), nulls: nulls,
 		known: make(map[reflect.Type]map[string]reflect.Type)}

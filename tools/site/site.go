@@ -50,7 +50,7 @@ var groups = []struct {
 	{"Studies", []string{"docs/studies", "docs/results"}},
 	{"Project", []string{
 		"CONTRIBUTING.md", "SECURITY.md", "docs/architecture.md", "docs/paper-map.md", "docs/robustness.md",
-		"docs/mutants.md", "docs/survivors.md",
+		"tools/mutate/mutants.md", "tools/mutate/survivors.md",
 		"examples", "distributed/beam",
 	}},
 }
