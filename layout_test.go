@@ -92,6 +92,7 @@ var imports = map[string][]string{
 	"host/metric":  {"host/model", gonum},
 	"host/tensor":  {"internal/kernel", "solver", "host/model", "internal/memory", "internal/numeric", gonum},
 	"host/dataset": {"host/model", "host/scaling", "internal/atomicfile", "internal/badfile", "internal/kernel", "internal/memory", "internal/npy", "internal/numeric", "internal/tablefile", gonum, "github.com/klauspost/compress"},
+	"host/dataset/npz":     {"host/model", "host/dataset", "internal/badfile", "internal/npy"},
 	"host/dataset/parquet": {"host/model", "host/dataset", "internal/atomicfile", "internal/badfile", "github.com/parquet-go/parquet-go",
 		"github.com/andybalholm/brotli", "github.com/klauspost/compress", "github.com/pierrec/lz4/v4"},
 	"host/gru":     {"host/model", "internal/npy", "internal/strictjson", "internal/numeric", "internal/stream", gonum},
@@ -219,7 +220,7 @@ var imports = map[string][]string{
 
 	"docs/schema": {},
 	"examples":    {},
-	"cmd/moe": {"docs/schema", "sdk", "examples", "expression", "table", "solver", "solver/properties", "host", "host/catalog", "host/checkpoint", "host/crossvalidation", "host/dataset", "host/dataset/parquet", "host/terms", "host/descent", "host/diverse", "host/optim", "host/fitted", "host/fitted/compare", "host/fitted/jsonfile", "host/fitted/known", "host/fitted/stated", "host/gru", "host/gru/states", "host/learn", "host/predict", "host/infer", "host/metric", "host/mixture", "host/model", "host/native", "host/network", "host/network/networkfile",
+	"cmd/moe": {"docs/schema", "sdk", "examples", "expression", "table", "solver", "solver/properties", "host", "host/catalog", "host/checkpoint", "host/crossvalidation", "host/dataset", "host/dataset/npz", "host/dataset/parquet", "host/terms", "host/descent", "host/diverse", "host/optim", "host/fitted", "host/fitted/compare", "host/fitted/jsonfile", "host/fitted/known", "host/fitted/stated", "host/gru", "host/gru/states", "host/learn", "host/predict", "host/infer", "host/metric", "host/mixture", "host/model", "host/native", "host/network", "host/network/networkfile",
 		"host/experiment", "host/explore", "host/export", "host/figures", "host/report", "host/report/diagnosis", "host/report/numeral", "host/report/page", "host/report/verdict", "host/sample", "host/shard", "host/shard/newton", "host/benchmark", "host/spec", "host/sweep", "internal/atomicfile", "internal/memory", "internal/shown", "internal/suggest", "internal/tablefile", "internal/textfile", "internal/conform", "internal/wire",
 		"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/vbauerster/mpb", "golang.org/x/sys"},
 }

@@ -47,7 +47,7 @@ func newFitCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "fit DATA [NAME]",
 		Short: "Fit a mixture of experts to a data set",
-		Long: `fit learns regressors a_i, gate w_i and noise of k experts from the rows of DATA, a CSV, NPY or Parquet file,
+		Long: `fit learns regressors a_i, gate w_i and noise of k experts from the rows of DATA, a CSV, NPY, NPZ or Parquet file,
 or - for standard input, and says how well and whether to trust it. The exit code is 1, and the model written, if it did
 not converge, its optimum is suspect or not judged, with --strict the model. See moe help methods, formulas, trees.`,
 		Example: `  moe fit data.csv --activation relu --k 2 -o model.json --report fit.html

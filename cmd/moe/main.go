@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	_ "github.com/gatedlearning/moe/host/dataset/npz"     // tables in archives of numpy
 	_ "github.com/gatedlearning/moe/host/dataset/parquet" // tables in Parquet files
 	"github.com/gatedlearning/moe/internal/shown"
 )

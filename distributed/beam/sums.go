@@ -12,6 +12,7 @@ import (
 	"github.com/gatedlearning/moe/host"
 	"github.com/gatedlearning/moe/host/catalog"
 	"github.com/gatedlearning/moe/host/dataset"
+	_ "github.com/gatedlearning/moe/host/dataset/npz"     // tables in archives of numpy
 	_ "github.com/gatedlearning/moe/host/dataset/parquet" // tables in Parquet files
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/predict"

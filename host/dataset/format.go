@@ -15,7 +15,7 @@ import (
 
 // A Format is a format of tables that a package of its own reads and writes. [Open] and
 // [Write] know it in programs that import that package, as package image knows the formats
-// of pictures: host/dataset/parquet is one.
+// of pictures: host/dataset/parquet and host/dataset/npz are two.
 type Format struct {
 	Name      string // as errors call it
 	Magic     string // with which its files begin
@@ -23,7 +23,7 @@ type Format struct {
 	// Open reads what says which columns there are. Its errors, and those of what it returns, are
 	// messages without the file's name, or *fs.PathError.
 	Open func(f File) (Columns, error)
-	// Write writes a table, all of whose values are there.
+	// Write writes a table, all of whose values are there; nil of a format that is read alone.
 	Write func(ctx context.Context, out io.Writer, src Source) error
 }
 

@@ -45,7 +45,9 @@ func WriteTo(ctx context.Context, f *atomicfile.File, path string, src Source) e
 	if strings.EqualFold(filepath.Ext(path), ".npy") {
 		return writeNPY(ctx, f, whole{src})
 	}
-	if format, registered, found := withExtension(path); registered {
+	if format, registered, found := withExtension(path); registered && format.Write == nil {
+		return &SelectionError{fmt.Sprintf("output %s: %s files are read, not written", path, format.Name)}
+	} else if registered {
 		return format.Write(ctx, f, whole{src})
 	} else if found {
 		return &SelectionError{fmt.Sprintf("output %s: %s", path, format.lacks())}

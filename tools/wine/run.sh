@@ -17,7 +17,7 @@ export WINEPREFIX=$work/prefix WINEDEBUG=-all WINEARCH=win64 WINEDLLOVERRIDES='m
 #   host/benchmark       it times passes of microseconds, which Wine's clock does not resolve
 #   internal/atomicfile  permissions, symbolic links and removals, which Wine does not have as Windows has
 #   cmd/moe, host/catalog, internal/sandbox and others have tests of unix alone
-default='sdk sdk/gauss solver solver/properties expression host/atleast host/checkpoint host/criterion host/crossvalidation host/dataset host/descent host/diverse host/figures host/fitted
+default='sdk sdk/gauss solver solver/properties expression host/atleast host/checkpoint host/criterion host/crossvalidation host/dataset host/dataset/npz host/descent host/diverse host/figures host/fitted
 	host/fitted/advice host/fitted/check host/fitted/compare host/fitted/jsonfile host/fitted/known host/fitted/progress host/fitted/stated
 	host/gru host/infer host/infer/gain host/infer/leaveoneout host/infer/sandwich host/infer/specification host/loss host/loss/constraint host/loss/gram host/loss/minibatch host/loss/shrinkage host/metric host/mixture host/model host/moment
 	host/network host/network/networkfile host/optim host/predict host/problem host/recheck host/report host/report/diagnosis host/report/numeral
