@@ -64,9 +64,9 @@ type Alternative struct {
 
 // Compare fits every number of experts of all alternatives without each of ten parts of the rows, as [CrossValidate]
 // does, and chooses by the log-likelihood of the rows that were left out, by the predictive density: of those within
-// one standard error of the highest it takes the one of the fewest parameters, and among these of the highest. One of
-// more parameters than the best is left where, after a share s of the parts, 1, 2, 3, 5 or 7 of them, it is 2.25 − 2.5·s
-// standard errors below it, and s units for each parameter more. The standard error is that of the two's difference,
+// one standard error of the highest it takes the one of the fewest parameters, and among these of the highest.
+// After 1, 2, 3, 5 and 7 parts, a share s of all, one of more parameters than the best is left where it is 2.25 − 2.5·s
+// standard errors below it, and s units for each parameter more. The standard error is that of the difference,
 //
 //	√(n/(n−1) · (Σ w_r·d_r² − (Σ w_r·d_r)²/Σ w_r)),  d_r = log p(y_r|x_r) − log q(y_r|x_r)
 //
