@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -87,12 +88,12 @@ var imports = map[string][]string{
 	// What tests register.
 	"host/mixture/mixturetest": {"host/mixture", gonum},
 
-	"host/optim":   {"internal/numeric", gonum},
-	"host/recheck": {"internal/digits", "host/model"},
-	"host/metric":  {"host/model", gonum},
-	"host/tensor":  {"internal/kernel", "solver", "host/model", "internal/memory", "internal/numeric", gonum},
-	"host/dataset": {"host/model", "host/scaling", "internal/atomicfile", "internal/badfile", "internal/kernel", "internal/memory", "internal/npy", "internal/numeric", "internal/tablefile", gonum, "github.com/klauspost/compress"},
-	"host/dataset/npz":     {"host/model", "host/dataset", "internal/badfile", "internal/npy"},
+	"host/optim":       {"internal/numeric", gonum},
+	"host/recheck":     {"internal/digits", "host/model"},
+	"host/metric":      {"host/model", gonum},
+	"host/tensor":      {"internal/kernel", "solver", "host/model", "internal/memory", "internal/numeric", gonum},
+	"host/dataset":     {"host/model", "host/scaling", "internal/atomicfile", "internal/badfile", "internal/kernel", "internal/memory", "internal/npy", "internal/numeric", "internal/tablefile", gonum, "github.com/klauspost/compress"},
+	"host/dataset/npz": {"host/model", "host/dataset", "internal/badfile", "internal/npy"},
 	"host/dataset/parquet": {"host/model", "host/dataset", "internal/atomicfile", "internal/badfile", "github.com/parquet-go/parquet-go",
 		"github.com/andybalholm/brotli", "github.com/klauspost/compress", "github.com/pierrec/lz4/v4"},
 	"host/gru":     {"host/model", "internal/npy", "internal/strictjson", "internal/numeric", "internal/stream", gonum},
@@ -477,6 +478,33 @@ func TestAcyclic(t *testing.T) {
 		visit(p)
 		if slices.Contains(imports[p], "host") && strings.HasPrefix(p, "host/") && !slices.Contains(above, p) {
 			t.Errorf("%s may import host, which stands above it", p)
+		}
+	}
+}
+
+// TestDrawing: in docs/architecture.svg no package may import one of a layer above it, and there is each.
+func TestDrawing(t *testing.T) {
+	drawing, err := os.ReadFile("docs/architecture.svg")
+	if err != nil {
+		t.Fatal(err)
+	}
+	layer := map[string]int{}
+	for n, group := range strings.Split(string(drawing), `<g class="layer">`)[1:] {
+		group, _, _ = strings.Cut(group, "</g>")
+		for _, m := range regexp.MustCompile(`text-anchor="middle">([^<]+)<`).FindAllStringSubmatch(group, -1) {
+			if layer[m[1]] = n; imports[m[1]] == nil {
+				t.Errorf("docs/architecture.svg: there is no package %s", m[1])
+			}
+		}
+	}
+	if len(layer) < 30 {
+		t.Fatalf("docs/architecture.svg has %d packages in layers: is this test blind?", len(layer))
+	}
+	for p, n := range layer {
+		for _, to := range imports[p] {
+			if above, drawn := layer[to]; drawn && above < n {
+				t.Errorf("docs/architecture.svg: %s may import %s, which stands above it", p, to)
+			}
 		}
 	}
 }
