@@ -1,13 +1,10 @@
 package shard
 
 import (
-	"cmp"
 	"fmt"
 
 	"github.com/gatedlearning/moe/host/dataset"
-	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/problem"
-	"github.com/gatedlearning/moe/host/tensor"
 )
 
 // MergeMoments puts all parts of one round together, whose sums are the result's from then
@@ -116,58 +113,18 @@ func (m *Moments) add(o *Moments) error {
 	if o.given != nil {
 		m.given = o.given
 	}
-	if m.Span == nil {
-		m.second = grafted(m.second, o.second, func() *tensor.Second { return tensor.NewSecond(len(m.Table.Features)) })
-		return nil
-	}
-	var errs [4]error
-	m.squares, errs[0] = graftedAlike(m.squares, o.squares)
-	m.fourth, errs[1] = graftedAlike(m.fourth, o.fourth)
-	m.fourths, errs[2] = graftedAlike(m.fourths, o.fourths)
-	m.third, errs[3] = graftedAlike(m.third, o.third)
-	return cmp.Or(errs[:]...)
-}
-
-// grafted is a tree with the nodes of another.
-func grafted[T model.Sums[T]](to, from *model.Tree[T], empty func() T) *model.Tree[T] {
-	if to == nil {
-		to = model.NewTree(empty)
-	}
-	if from != nil {
-		from.Each(to.Put)
-	}
-	return to
-}
-
-// graftedAlike is grafted for sums over a projection, which must be one.
-func graftedAlike[T interface {
-	model.Sums[T]
-	Alike(T) bool
-	Like() T
-}](to, from *model.Tree[T]) (*model.Tree[T], error) {
-	var first T
-	known := false
-	same := true
-	see := func(_ model.Node, s T) {
-		if !known {
-			first, known = s, true
+	for kind, sums := range o.sums {
+		if sums == nil {
+			continue
 		}
-		same = same && first.Alike(s)
+		if m.sums[kind] == nil {
+			m.sums[kind] = newSums(kind)
+		}
+		if err := m.sums[kind].graft(sums); err != nil {
+			return err
+		}
 	}
-	if to != nil {
-		to.Each(see)
-	}
-	if from != nil {
-		from.Each(see)
-	}
-	if !same {
-		return nil, fmt.Errorf("its sums are over another span in the last digits: let machines of one kind of " +
-			"processor make the second round")
-	}
-	if !known {
-		return to, nil
-	}
-	return grafted(to, from, func() T { return first.Like() }), nil
+	return nil
 }
 
 func equalPrints(a, b problem.Columns) bool {

@@ -30,16 +30,17 @@ import (
 // before they are made, it is the third, and the second sums their T̂2.
 type Moments struct {
 	momentsHeader
-	second  *model.Tree[*tensor.Second] // of the first round
-	sample  []float64                   // rows of the subsample, in order: features, target, weight
-	targets []float64                   // target and weight of the rows of moment.LevelRows, in order
-	design  []float64                   // of moment.DesignRows, a block column by column: features, target, weight
-	squares *model.Tree[*tensor.Transformed]
-	fourth  *model.Tree[*tensor.Fourth] // of the last round, by the polynomials
-	fourths *model.Tree[*tensor.Transformed]
-	third   *model.Tree[*tensor.Transformed]
-	prints  *Prints  // of the blocks of the part; nil in files of before they were written
-	given   *Moments // all of the round before: of a later round's whole and of its part 1
+	sums   [kinds]sums // of the round; nil of the others' kinds
+	drawn              // of the first round
+	prints *Prints     // of the blocks of the part; nil in files of before they were written
+	given  *Moments    // all of the round before: of a later round's whole and of its part 1
+}
+
+// drawn are rows of a table, one behind the other.
+type drawn struct {
+	sample  []float64 // of the subsample: features, target, weight
+	targets []float64 // of moment.LevelRows: target and weight
+	design  []float64 // of moment.DesignRows, a block column by column: features, target, weight
 }
 
 // momentsHeader is what the file says of the sums.
@@ -126,13 +127,11 @@ func (s *Span) equals(o *Span) bool {
 func Sum(ctx context.Context, src dataset.Source, t Table, at Place, take Subsample) (*Moments, error) {
 	d := len(t.Features)
 	m := &Moments{momentsHeader: momentsHeader{Table: t, Place: at, Columns: problem.NewColumns(d), Sample: take}}
-	m.second = model.NewTree(func() *tensor.Second { return tensor.NewSecond(d) })
+	m.sums[second] = begin(newSums(second), func() *tensor.Second { return tensor.NewSecond(d) })
 	level, design := model.Spaced(t.Blocks(), moment.LevelRows), model.Spaced(t.Blocks(), moment.DesignRows(d))
 	var room tensor.Scratch
 	err := m.read(ctx, src, func(i int, b *model.Block) error {
-		s := m.second.Empty()
-		s.Add(b, &room)
-		m.second.Put(model.Node{Index: i}, s)
+		m.sums[second].add(model.Node{Index: i}, b, &room)
 		m.take(i, b)
 		if _, ok := slices.BinarySearch(level, i); ok {
 			m.targets = append(append(m.targets, b.Y...), b.Role[model.Weights]...)
@@ -246,13 +245,10 @@ func (m *Moments) sumSquares(ctx context.Context, src dataset.Source, p *problem
 		return noEstimate(p, e)
 	}
 	d := len(m.Table.Features)
-	m.squares = model.NewTree(func() *tensor.Transformed {
-		return tensor.NewTransformed(e.Optimal, 2, d, nil,
-			p.Inputs.Centre)
+	m.sums[squares] = begin(newSums(squares), func() *tensor.Transformed {
+		return tensor.NewTransformed(e.Optimal, 2, d, nil, p.Inputs.Centre)
 	})
-	return m.sumBlocks(ctx, src, p, func(at model.Node, b *model.Block, room *tensor.Scratch) {
-		put(m.squares, at, b, room)
-	})
+	return m.sumBlocks(ctx, src, p)
 }
 
 // sumSpan sums T̂4 and T̂3 in the span of T̂2.
@@ -261,26 +257,20 @@ func (m *Moments) sumSpan(ctx context.Context, src dataset.Source, p *problem.Pr
 		return noEstimate(p, e)
 	}
 	d, basis, centre := len(m.Table.Features), e.Subspace.Basis, e.Subspace.Centre
-	of := func(order int) *model.Tree[*tensor.Transformed] {
-		if !e.Outputs().Has(order) {
-			return nil
+	transformed := func(kind, order int) {
+		if e.Outputs().Has(order) {
+			m.sums[kind] = begin(newSums(kind), func() *tensor.Transformed {
+				return tensor.NewTransformed(e.Outputs(), order, d, basis, centre)
+			})
 		}
-		return model.NewTree(func() *tensor.Transformed {
-			return tensor.NewTransformed(e.Outputs(), order, d, basis,
-				centre)
-		})
 	}
-	m.third = of(3)
+	transformed(third, 3)
 	if e.Optimal != nil {
-		m.fourths = of(4)
+		transformed(fourths, 4)
 	} else {
-		m.fourth = model.NewTree(func() *tensor.Fourth { return tensor.NewFourth(basis, centre) })
+		m.sums[fourth] = begin(newSums(fourth), func() *tensor.Fourth { return tensor.NewFourth(basis, centre) })
 	}
-	return m.sumBlocks(ctx, src, p, func(at model.Node, b *model.Block, room *tensor.Scratch) {
-		put(m.fourth, at, b, room)
-		put(m.fourths, at, b, room)
-		put(m.third, at, b, room)
-	})
+	return m.sumBlocks(ctx, src, p)
 }
 
 // noEstimate says why there is nothing to sum.
@@ -288,21 +278,8 @@ func noEstimate(p *problem.Problem, e *moment.Evidence) error {
 	return &problem.RequestError{Msg: "there is no moment estimate: " + e.Obstacle(p, 4)}
 }
 
-// put puts the sums over a block into a tree; nil has no room for them.
-func put[T interface {
-	model.Sums[T]
-	Add(*model.Block, *tensor.Scratch)
-}](tree *model.Tree[T], at model.Node, b *model.Block, room *tensor.Scratch) {
-	if tree != nil {
-		s := tree.Empty()
-		s.Add(b, room)
-		tree.Put(at, s)
-	}
-}
-
-// sumBlocks calls fn with the blocks of the part in the units of the fit.
-func (m *Moments) sumBlocks(ctx context.Context, src dataset.Source, p *problem.Problem,
-	fn func(at model.Node, b *model.Block, room *tensor.Scratch)) error {
+// sumBlocks adds the blocks of the part, in the units of the fit, to the sums of the round.
+func (m *Moments) sumBlocks(ctx context.Context, src dataset.Source, p *problem.Problem) error {
 	var room tensor.Scratch
 	var back model.Room
 	return m.read(ctx, src, func(i int, b *model.Block) error {
@@ -317,7 +294,11 @@ func (m *Moments) sumBlocks(ctx context.Context, src dataset.Source, p *problem.
 		if err != nil {
 			return err
 		}
-		fn(model.Node{Index: i}, in, &room)
+		for _, s := range m.sums {
+			if s != nil {
+				s.add(model.Node{Index: i}, in, &room)
+			}
+		}
 		return nil
 	})
 }
@@ -435,15 +416,8 @@ func (m *Moments) Evidence(ctx context.Context, file string, act sdk.Activation,
 	if err != nil {
 		return nil, nil, err
 	}
-	return p, e.Knowing(total(m.third), total(m.fourths), total(m.fourth)), nil
-}
-
-// total is what a tree comes to; nil for nil.
-func total[T model.Sums[T]](tree *model.Tree[T]) (sums T) {
-	if tree != nil {
-		return tree.Total()
-	}
-	return sums
+	return p, e.Knowing(total[*tensor.Transformed](m.sums[third]), total[*tensor.Transformed](m.sums[fourths]),
+		total[*tensor.Fourth](m.sums[fourth])), nil
 }
 
 // same says whether rounds are made for the same model.
@@ -474,7 +448,7 @@ func (s *Span) String() string {
 func (m *Moments) evidence(ctx context.Context, file string, act sdk.Activation, r problem.Request,
 	transform moment.Transform) (*problem.Problem, *moment.Evidence, error) {
 	first := m.firstRound()
-	all := problem.Sums{Schema: first.Table.Schema(file), Second: first.second.Total(), Columns: first.Columns,
+	all := problem.Sums{Schema: first.Table.Schema(file), Second: first.total(), Columns: first.Columns,
 		Dropped: first.Dropped}
 	p, err := problem.FromSums(ctx, all, first.SampleData(), act, r)
 	if err != nil {
@@ -492,8 +466,8 @@ func (m *Moments) evidence(ctx context.Context, file string, act sdk.Activation,
 			w.Known.Rows = p.Units.View(rows)
 		}
 		for round := m; round != nil; round = round.given {
-			if round.squares != nil {
-				w.Known.T2 = round.squares.Total()
+			if t2 := total[*tensor.Transformed](round.sums[squares]); t2 != nil {
+				w.Known.T2 = t2
 			}
 		}
 	}
@@ -501,9 +475,12 @@ func (m *Moments) evidence(ctx context.Context, file string, act sdk.Activation,
 	return p, e, err
 }
 
+// total is what the sums of the first round come to.
+func (m *Moments) total() *tensor.Second { return total[*tensor.Second](m.sums[second]) }
+
 // known is what the first round tells of the noise level.
 func (m *Moments) known() *moment.Known {
-	k := &moment.Known{Total: m.second.Total().Y[0]}
+	k := &moment.Known{Total: m.total().Y[0]}
 	left := m.targets
 	for _, i := range model.Spaced(m.Table.Blocks(), moment.LevelRows) {
 		n := min(model.BlockRows, m.Table.Rows-i*model.BlockRows)

@@ -3,13 +3,11 @@ package shard
 import (
 	"context"
 	"encoding"
-	"iter"
 	"slices"
 
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/moment"
 	"github.com/gatedlearning/moe/host/shard/sealed"
-	"github.com/gatedlearning/moe/host/tensor"
 )
 
 // MomentsFormat is the format of the files of moment sums.
@@ -27,15 +25,9 @@ func (m *Moments) MarshalBinary() ([]byte, error) {
 		}
 		h.Bodies = append(h.Bodies, b)
 	}
-	if m.second != nil {
-		m.second.Each(func(at model.Node, s *tensor.Second) { put(bodySecond, at, s) })
-	}
-	if m.fourth != nil {
-		m.fourth.Each(func(at model.Node, s *tensor.Fourth) { put(bodyFourth, at, s) })
-	}
-	for name, tree := range m.transformed() {
-		if *tree != nil {
-			(*tree).Each(func(at model.Node, s *tensor.Transformed) { put(name, at, s) })
+	for kind, sums := range m.sums {
+		if sums != nil {
+			sums.each(func(at model.Node, s encoding.BinaryMarshaler) { put(bodies[kind], at, s) })
 		}
 	}
 	if m.given != nil {
@@ -113,30 +105,14 @@ func (h *momentsHeader) blocks() (from, to int) {
 	return h.Place.Blocks(h.Table.Blocks())
 }
 
-// Names of the bodies with nodes of sums.
-const (
-	bodySecond  = "second"
-	bodySquares = "squares"
-	bodyFourth  = "fourth"
-	bodyFourths = "fourths"
-	bodyThird   = "third"
-)
-
 // bodyPrints names the body with the digests of the part's blocks.
 const bodyPrints = "prints"
 
-// transformed are the sums of transforms by the names of their bodies.
-func (m *Moments) transformed() iter.Seq2[string, **model.Tree[*tensor.Transformed]] {
-	return func(yield func(string, **model.Tree[*tensor.Transformed]) bool) {
-		_ = yield(bodyThird, &m.third) && yield(bodySquares, &m.squares) && yield(bodyFourths, &m.fourths)
-	}
-}
-
 // load gives m what the bodies hold.
-func (m *Moments) load(bodies []sealed.Body, depth int) error {
-	next := make(map[string]int) // block behind those of each kind of sums
+func (m *Moments) load(all []sealed.Body, depth int) error {
+	next := make(map[int]int) // block behind those of each kind of sums
 	from, to := m.blocks()
-	for _, b := range bodies {
+	for _, b := range all {
 		var err error
 		switch b.Name {
 		case "first":
@@ -158,29 +134,34 @@ func (m *Moments) load(bodies []sealed.Body, depth int) error {
 		case bodyPrints:
 			m.prints, err = LoadPrints(m.Table, from, to, b.Data)
 		default:
+			kind := slices.Index(bodies[:], b.Name)
 			at := model.Node{Level: b.Level, Index: b.Index}
-			if _, ok := next[b.Name]; !ok {
-				next[b.Name] = from
+			if _, ok := next[kind]; !ok {
+				next[kind] = from
 			}
-			if b.Level < 0 || b.Level > 50 || b.Index < 0 || at.First() != next[b.Name] ||
+			if kind < 0 || b.Level < 0 || b.Level > 50 || b.Index < 0 || at.First() != next[kind] ||
 				b.Index >= (to+1<<b.Level-1)>>b.Level {
 				return sealed.ErrDamaged
 			}
-			next[b.Name] = min((b.Index+1)<<b.Level, to)
-			err = m.loadSums(b, at)
+			next[kind] = min((b.Index+1)<<b.Level, to)
+			if m.sums[kind] == nil {
+				m.sums[kind] = newSums(kind)
+			}
+			rows := min((at.First()+1<<at.Level)*model.BlockRows, m.Table.Rows) - at.First()*model.BlockRows
+			err = m.sums[kind].load(at, b.Data, rows, len(m.Table.Features))
 		}
 		if err != nil {
 			return err
 		}
 	}
-	must, may := m.sums()
-	for name, at := range next {
-		if at != to || !slices.Contains(must, name) && !slices.Contains(may, name) {
+	must, may := m.kinds()
+	for kind, at := range next {
+		if at != to || !slices.Contains(must, kind) && !slices.Contains(may, kind) {
 			return sealed.ErrDamaged
 		}
 	}
-	for _, name := range must {
-		if _, ok := next[name]; !ok && from < to {
+	for _, kind := range must {
+		if _, ok := next[kind]; !ok && from < to {
 			return sealed.ErrDamaged
 		}
 	}
@@ -198,70 +179,17 @@ func (m *Moments) rowsOf(most int) (n int) {
 	return n
 }
 
-// sums names the sums that a round must and may have.
-func (m *Moments) sums() (must, may []string) {
+// kinds are the sums that a round must and may have.
+func (m *Moments) kinds() (must, may []int) {
 	switch {
 	case m.Span == nil:
-		return []string{bodySecond}, nil
+		return []int{second}, nil
 	case m.Round() < m.Rounds():
-		return []string{bodySquares}, nil
+		return []int{squares}, nil
 	case m.Rounds() == 3:
-		return nil, []string{bodyThird, bodyFourths}
+		return nil, []int{third, fourths}
 	}
-	return []string{bodyFourth}, []string{bodyThird}
-}
-
-// loadSums reads a node.
-func (m *Moments) loadSums(b sealed.Body, at model.Node) error {
-	d := len(m.Table.Features)
-	rows := min((at.First()+1<<at.Level)*model.BlockRows, m.Table.Rows) - at.First()*model.BlockRows
-	switch b.Name {
-	case bodySecond:
-		s := new(tensor.Second)
-		if err := s.UnmarshalBinary(b.Data); err != nil {
-			return err
-		}
-		if s.D != d || s.N != rows {
-			return sealed.ErrDamaged
-		}
-		m.second = planted(m.second, at, s, func() *tensor.Second { return tensor.NewSecond(d) })
-		return nil
-	case bodyFourth:
-		f := new(tensor.Fourth)
-		if err := f.UnmarshalBinary(b.Data); err != nil {
-			return err
-		}
-		if f.Features() != d || f.N != rows {
-			return sealed.ErrDamaged
-		}
-		m.fourth = planted(m.fourth, at, f, f.Like)
-		return nil
-	}
-	order := map[string]int{bodySquares: 2, bodyThird: 3, bodyFourths: 4}[b.Name]
-	for name, tree := range m.transformed() {
-		if name != b.Name {
-			continue
-		}
-		s := new(tensor.Transformed)
-		if err := s.UnmarshalBinary(b.Data); err != nil {
-			return err
-		}
-		if s.Order != order || s.N != rows || order == 2 && s.M != d {
-			return sealed.ErrDamaged
-		}
-		*tree = planted(*tree, at, s, s.Like)
-		return nil
-	}
-	return sealed.ErrDamaged
-}
-
-// planted is a tree with one node more.
-func planted[T model.Sums[T]](tree *model.Tree[T], at model.Node, s T, empty func() T) *model.Tree[T] {
-	if tree == nil {
-		tree = model.NewTree(empty)
-	}
-	tree.Put(at, s)
-	return tree
+	return []int{fourth}, []int{third}
 }
 
 func (m *Moments) loadSample(data []byte) error {

@@ -147,7 +147,7 @@ func TestNodesOfFiles(t *testing.T) {
 	empty := func(n int) sealed.Body {
 		s := tensor.NewSecond(1)
 		s.N, s.W2, s.Y[0] = n, float64(n), float64(n)
-		b, err := sealed.BodyOf(bodySecond, 0, 0, s)
+		b, err := sealed.BodyOf(bodies[second], 0, 0, s)
 		if err != nil {
 			t.Fatal(err)
 		}

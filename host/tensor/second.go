@@ -67,6 +67,12 @@ func (s *Second) Reset() {
 	clear(s.Fours)
 }
 
+// Like returns sums of no rows, of as many features.
+func (s *Second) Like() *Second { return NewSecond(s.D) }
+
+// Alike says whether sums of s and o may be added.
+func (s *Second) Alike(o *Second) bool { return s.D == o.D }
+
 // Scaled returns the sums of the same rows with feature j multiplied by c_j.
 func (s *Second) Scaled(c []float64) *Second {
 	out := NewSecond(s.D)
