@@ -139,7 +139,7 @@ func Example_save() {
 	e, err := opened.Evaluate(ctx, dataset.Matrix(newX, newY))
 	check(err)
 	fmt.Printf("%d experts of %s over %s\n", opened.K, opened.Activation.Name, opened.Features)
-	fmt.Printf("log-likelihood %.4g, R² %.4g\n", e.LogLikelihood, e.R2)
+	fmt.Printf("log-likelihood %.4g, R² %.4g\n", e.LogLikelihood, *e.R2)
 	// Output:
 	// 2 experts of relu over [x1 x2 x3 x4 x5]
 	// log-likelihood 109.7, R² 0.4117

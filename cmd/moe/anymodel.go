@@ -198,7 +198,7 @@ func (e *networkEvaluation) print(cmd *cobra.Command) error {
 		if r.LogLikelihood != nil {
 			fmt.Fprintf(w, "log-likelihood  %.6g\n", *r.LogLikelihood)
 		}
-		fmt.Fprintf(w, "rmse            %.6g\nr2              %.6g\n", r.RMSE, r.R2)
+		fmt.Fprintf(w, "rmse            %.6g\nr2              %s\n", r.RMSE, shownR2(r.R2))
 		if r.Calibration != nil {
 			if err := printCalibration(w, r.Calibration, r.PITHistogram); err != nil {
 				return err

@@ -193,7 +193,7 @@ func (e *evaluation) print(cmd *cobra.Command) error {
 		}
 		rows := weighedRows(r.N, r.Weight) + leftOut(r.Dropped) + inGroups(r.Groups)
 		if _, err := fmt.Fprintf(w, "rows            %s\nlog-likelihood  %.6g%s\n%srmse            %.6g%s\n"+
-			"r2              %.6g\n", rows, r.LogLikelihood, of, predictive, r.RMSE, point, r.R2); err != nil {
+			"r2              %s\n", rows, r.LogLikelihood, of, predictive, r.RMSE, point, shownR2(r.R2)); err != nil {
 			return err
 		}
 		if err := printBaselines(w, r.Baselines); err != nil {
@@ -209,6 +209,14 @@ func (e *evaluation) print(cmd *cobra.Command) error {
 		}
 	}
 	return nil
+}
+
+// shownR2 is R2, or why there is none.
+func shownR2(r2 *float64) string {
+	if r2 == nil {
+		return "not defined: the targets are equal"
+	}
+	return fmt.Sprintf("%.6g", *r2)
 }
 
 // scaleWords name scales of the target.

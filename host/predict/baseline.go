@@ -6,7 +6,6 @@ import (
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/scaling"
-	"github.com/gatedlearning/moe/internal/numeric"
 )
 
 // Baselines are what simpler models, fitted to the rows that the model was fitted to, make of the rows of an
@@ -22,7 +21,7 @@ type Baseline struct {
 	// null beside a model of whole numbers, whose probabilities no density is to be held against
 	LogLikelihood *float64 `json:"log_likelihood"`
 	RMSE          float64  `json:"rmse"`
-	R2            float64  `json:"r2"`
+	R2            *float64 `json:"r2"` // null where the targets are equal
 }
 
 // simpler are the simpler models beside a model, nil where it has none, and whether their densities compare with what
@@ -57,13 +56,13 @@ func (a *against) add(b *model.Block) {
 }
 
 // baseline is what has come of it; nil where that is not finite.
-func (a *against) baseline(total, weight float64) *Baseline {
+func (a *against) baseline(target deviations, weight float64) *Baseline {
 	if a == nil {
 		return nil
 	}
 	b := new(Baseline)
-	b.RMSE, b.R2 = errorsOf(a.sse, a.scored, total, weight)
-	if !numeric.Finite(a.logLikelihood, b.RMSE, b.R2) {
+	b.RMSE, b.R2 = errorsOf(a.sse, a.scored, target, weight)
+	if !finite(a.logLikelihood, b.RMSE, b.R2) {
 		return nil
 	}
 	if a.density {

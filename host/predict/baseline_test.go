@@ -51,7 +51,7 @@ func TestBaselines(t *testing.T) {
 			sse += (v - mean) * (v - mean)
 		}
 		want := []float64{logLikelihood, math.Sqrt(sse / n), 1 - sse/total}
-		for i, got := range []float64{*c.got.LogLikelihood, c.got.RMSE, c.got.R2} {
+		for i, got := range []float64{*c.got.LogLikelihood, c.got.RMSE, *c.got.R2} {
 			if math.Abs(got-want[i]) > 1e-10*math.Abs(want[i]) { // rounding
 				t.Errorf("%s: number %d is %v, want %v", c.name, i, got, want[i])
 			}

@@ -26,7 +26,8 @@ type Evaluation struct {
 	// Σ log of the density that intervals are of, with the parameters' uncertainty in it; absent where a model has none
 	Predictive *float64 `json:"predictive_log_likelihood,omitempty"`
 	RMSE       float64  `json:"rmse"` // root of the mean of (y − E[y|x])²
-	R2         float64  `json:"r2"`   // 1 − Σ(y − E[y|x])² / Σ(y − ȳ)²
+	// 1 − Σ(y − E[y|x])² / Σ(y − ȳ)²; null where the targets are equal
+	R2 *float64 `json:"r2"`
 
 	// Of models of a scale h(y) of the target, all else being of y: which, Σ log p(h(y)|x), and, where y has no mean,
 	// that RMSE and R2 are of the medians.
@@ -44,8 +45,7 @@ type Evaluation struct {
 // Evaluate reads the source once and measures the model with parameters p and
 // activation act on it; a row of weight w counts as w rows. Sums go block by
 // block in order. It is an error if the source has no target or another number of
-// features than the model, or if the target is constant, which leaves R2 without
-// meaning. Of rows in groups the log-likelihood is that of groups which the model has not seen,
+// features than the model. Of rows in groups the log-likelihood is that of groups which the model has not seen,
 //
 //	Σ_g w_g·log Σ_i P(z=i|x_g)·Π_t f(y_gt; m_i(x_gt), ψ_i),
 //
@@ -191,10 +191,6 @@ func evaluate(ctx context.Context, src dataset.Source, d int, beside simpler, gr
 	if err != nil {
 		return nil, err
 	}
-	if target.squares == 0 {
-		return nil, &dataset.Error{File: schema.Name,
-			Msg: fmt.Sprintf("column %q is the same in every row; r2 has no meaning", schema.Target)}
-	}
 	if groups != nil {
 		e.Groups, e.LogLikelihood = len(groups.order), groups.logLikelihood()+slopes
 	}
@@ -202,8 +198,8 @@ func evaluate(ctx context.Context, src dataset.Source, d int, beside simpler, gr
 		e.Predictive = &predictive
 	}
 	e.Dropped = dataset.Dropped(src)
-	if mean := mean.baseline(target.squares, weight); mean != nil {
-		e.Baselines = &Baselines{Mean: *mean, Linear: line.baseline(target.squares, weight)}
+	if mean := mean.baseline(target, weight); mean != nil {
+		e.Baselines = &Baselines{Mean: *mean, Linear: line.baseline(target, weight)}
 	}
 	if schema.Scale != "" {
 		of := e.LogLikelihood - slopes
@@ -215,28 +211,39 @@ func evaluate(ctx context.Context, src dataset.Source, d int, beside simpler, gr
 	if schema.Roles[model.Weights] != "" {
 		e.Weight = weight
 	}
-	e.RMSE, e.R2 = errorsOf(sse, scored, target.squares, weight)
-	if !numeric.Finite(e.LogLikelihood, e.RMSE, e.R2) {
+	e.RMSE, e.R2 = errorsOf(sse, scored, target, weight)
+	if !finite(e.LogLikelihood, e.RMSE, e.R2) {
 		return nil, &dataset.Error{File: schema.Name,
-			Msg: fmt.Sprintf("log-likelihood %.3g, rmse %.3g and r2 %.3g are not all finite: the model's predictions "+
-				"are too far from the data to be squared", e.LogLikelihood, e.RMSE, e.R2)}
+			Msg: fmt.Sprintf("log-likelihood %.3g and rmse %.3g, or r2, are not finite: the model's predictions "+
+				"are too far from the data to be squared", e.LogLikelihood, e.RMSE)}
 	}
 	e.Calibration, e.PITHistogram = calibration.coverage(weight), calibration.bins[:]
 	return &e, nil
 }
 
 // errorsOf are RMSE and R2 of squared errors over rows of one weight, where the target's squared deviations are over
-// rows of another.
-func errorsOf(sse, scored, squares, weight float64) (rmse, r2 float64) {
-	if rmse = math.Sqrt(sse / scored); scored == weight {
-		return rmse, 1 - sse/squares
+// rows of another; no R2 where the targets are equal.
+func errorsOf(sse, scored float64, target deviations, weight float64) (rmse float64, r2 *float64) {
+	rmse = math.Sqrt(sse / scored)
+	if target.least == target.most || target.squares == 0 {
+		return rmse, nil
 	}
-	return rmse, 1 - sse/scored/(squares/weight)
+	of := 1 - sse/target.squares
+	if scored != weight {
+		of = 1 - sse/scored/(target.squares/weight)
+	}
+	return rmse, &of
+}
+
+// finite tells whether measures are, and R2 where there is one.
+func finite(logLikelihood, rmse float64, r2 *float64) bool {
+	return numeric.Finite(logLikelihood, rmse) && (r2 == nil || numeric.Finite(*r2))
 }
 
 // deviations accumulates Σw(y − ȳ)² over blocks, without the cancellation of
-// Σwy² − nȳ² (Chan, Golub & LeVeque 1983).
-type deviations struct{ n, mean, squares float64 }
+// Σwy² − nȳ² (Chan, Golub & LeVeque 1983). Of equal targets it may be the square of a rounding error: the least and
+// the greatest, of rows with a weight, tell them.
+type deviations struct{ n, mean, squares, least, most float64 }
 
 // add takes a block; w is nil where all weights are 1.
 func (s *deviations) add(y, w []float64) {
@@ -247,6 +254,9 @@ func (s *deviations) add(y, w []float64) {
 	if n == 0 {
 		return
 	}
+	if s.n == 0 {
+		s.least, s.most = math.Inf(1), math.Inf(-1)
+	}
 	mean := stat.Mean(y, w)
 	var squares float64
 	for i, v := range y {
@@ -255,6 +265,9 @@ func (s *deviations) add(y, w []float64) {
 			d *= w[i]
 		}
 		squares += d
+		if w == nil || w[i] > 0 {
+			s.least, s.most = min(s.least, v), max(s.most, v)
+		}
 	}
 	step := mean - s.mean
 	total := s.n + n

@@ -103,7 +103,7 @@ func TestEvaluateGroups(t *testing.T) {
 	alone := twoFeatures{oneBlock{model.Block{N: 5, X: x, Y: y}}}
 	alone.b.Role[model.Weights] = src.b.Role[model.Weights]
 	rows, err := Evaluate(t.Context(), p, identity{}, alone)
-	if err != nil || rows.Groups != 0 || rows.RMSE != got.RMSE || rows.R2 != got.R2 {
+	if err != nil || rows.Groups != 0 || rows.RMSE != got.RMSE || *rows.R2 != *got.R2 {
 		t.Errorf("without groups %+v, with them %+v; %v", rows, got, err)
 	}
 	for _, bad := range []struct {

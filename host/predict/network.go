@@ -113,7 +113,7 @@ type NetworkEvaluation struct {
 	Weight        float64    `json:"weight,omitempty"`
 	LogLikelihood *float64   `json:"log_likelihood"` // null where Sigma is 0
 	RMSE          float64    `json:"rmse"`
-	R2            float64    `json:"r2"`
+	R2            *float64   `json:"r2"` // null where the targets are equal
 	Calibration   []Coverage `json:"calibration,omitempty"`
 	PITHistogram  []float64  `json:"pit_histogram,omitempty"`
 }

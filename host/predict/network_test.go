@@ -154,8 +154,8 @@ func TestNetworkTableAndEvaluation(t *testing.T) {
 	for _, v := range y {
 		total += (v - mean) * (v - mean)
 	}
-	if math.Abs(*e.LogLikelihood-ll) > 1e-10 || math.Abs(e.RMSE-math.Sqrt(sse/n)) > 1e-13 || math.Abs(e.R2-(1-sse/total)) > 1e-13 {
-		t.Errorf("%v, %v, %v, want %v, %v, %v", *e.LogLikelihood, e.RMSE, e.R2, ll, math.Sqrt(sse/n), 1-sse/total)
+	if math.Abs(*e.LogLikelihood-ll) > 1e-10 || math.Abs(e.RMSE-math.Sqrt(sse/n)) > 1e-13 || math.Abs(*e.R2-(1-sse/total)) > 1e-13 {
+		t.Errorf("%v, %v, %v, want %v, %v, %v", *e.LogLikelihood, e.RMSE, *e.R2, ll, math.Sqrt(sse/n), 1-sse/total)
 	}
 	net.Sigma = 0
 	if e, err := EvaluateNetwork(t.Context(), net, tanh{}, src); err != nil || e.LogLikelihood != nil || e.Calibration != nil {

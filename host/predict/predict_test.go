@@ -136,24 +136,50 @@ func TestEvaluate(t *testing.T) {
 		sse += (v - mean) * (v - mean)
 		sst += (v - sum/n) * (v - sum/n)
 	}
-	want.RMSE, want.R2 = math.Sqrt(sse/n), 1-sse/sst
+	r2 := 1 - sse/sst
+	want.RMSE, want.R2 = math.Sqrt(sse/n), &r2
 	got, err := Evaluate(context.Background(), p, tanh{}, dataset.Matrix(x, y))
 	if err != nil {
 		t.Fatal(err)
 	}
 	relative := func(a, b float64) float64 { return math.Abs(a-b) / math.Abs(b) }
 	// y carries 10 digits of its spread: ȳ, and with it Σ(y − ȳ)², keep 9.
-	if got.N != n || relative(got.LogLikelihood, want.LogLikelihood) > 1e-12 || relative(got.RMSE, want.RMSE) > 1e-12 || relative(got.R2, want.R2) > 1e-9 {
+	if got.N != n || relative(got.LogLikelihood, want.LogLikelihood) > 1e-12 || relative(got.RMSE, want.RMSE) > 1e-12 || relative(*got.R2, *want.R2) > 1e-9 {
 		t.Errorf("got %+v, want %+v", *got, want)
 	}
 	if _, err := Evaluate(context.Background(), p, tanh{}, dataset.Matrix(x, nil)); err == nil {
 		t.Error("no target, and no error")
 	}
+}
+
+// Of equal targets, or of one row, there is no R2, and all else. Their mean is off by rounding, and so are squares about it.
+func TestEvaluateEqualTargets(t *testing.T) {
+	const n = 7
+	p, x, y := randomModel(n)
 	for i := range y {
-		y[i] = 3
+		y[i] = 0.1
 	}
-	if _, err := Evaluate(context.Background(), p, tanh{}, dataset.Matrix(x, y)); err == nil {
-		t.Error("a constant target, and no error")
+	for _, rows := range []int{n, 1} {
+		var logLikelihood, sse float64
+		for i := range rows {
+			mean, _, _, density := naive(p, x.RawRowView(i), y[i])
+			logLikelihood += math.Log(density)
+			sse += (y[i] - mean) * (y[i] - mean)
+		}
+		some := mat.NewDense(rows, x.RawMatrix().Cols, x.RawMatrix().Data[:rows*x.RawMatrix().Cols])
+		got, err := Evaluate(t.Context(), p, tanh{}, dataset.Matrix(some, y[:rows]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		// Sums of a few terms of order 1.
+		if got.R2 != nil || math.Abs(got.LogLikelihood-logLikelihood) > 1e-12 || math.Abs(got.RMSE-math.Sqrt(sse/float64(rows))) > 1e-13 {
+			t.Errorf("%d rows: %+v, want log-likelihood %v, RMSE %v and no R2", rows, *got, logLikelihood, math.Sqrt(sse/float64(rows)))
+		}
+	}
+	// A row of weight 0 counts not at all.
+	y[n-1] = 5
+	if got, err := Evaluate(t.Context(), p, tanh{}, dataset.WeightedMatrix(x, y, []float64{1, 1, 1, 1, 1, 1, 0})); err != nil || got.R2 != nil {
+		t.Errorf("%+v, %v: want no R2", got, err)
 	}
 }
 
