@@ -44,13 +44,17 @@ The exit code is 1 if a fit of the best number of experts did not converge.`,
 		},
 	}
 	f.registerModel(cmd)
-	cmd.Flags().IntVar(&folds, "folds", 10, "number of parts")
+	cmd.Flags().IntVar(&folds, "folds", 10,
+		"number of parts; unsaid, as many as there are rows, or groups, where these are fewer")
 	return cmd
 }
 
 func (f *fitFlags) crossValidate(cmd *cobra.Command, args []string, folds int) error {
 	if folds < 2 {
 		return usagef("--folds %d: want at least 2", folds)
+	}
+	if !cmd.Flags().Changed("folds") {
+		folds = 0
 	}
 	s := &spec.Fit{}
 	if _, err := f.write(cmd, s, args); err != nil {
@@ -90,12 +94,16 @@ func (f *fitFlags) crossValidate(cmd *cobra.Command, args []string, folds int) e
 			best = h
 		}
 	}
-	out := crossValidation{Folds: folds, Seed: j.config.Seed, Candidates: found, Best: best.K}
+	out := crossValidation{Folds: best.Folds, Seed: j.config.Seed, Candidates: found, Best: best.K}
 	f.remarkUnsaid(cmd)
+	if most := found[len(found)-1].K; most < to {
+		remark(cmd, "moe: k from %d on was not looked at: without a part the rows do not determine so many experts",
+			most+1)
+	}
 	if err := out.print(cmd); err != nil {
 		return err
 	}
-	if best.Converged < folds {
+	if best.Converged < best.Folds {
 		return errNo
 	}
 	return nil

@@ -41,22 +41,26 @@ type Parting struct {
 
 // Of fits every number of experts of a without each part of the rows in turn, and measures it on the part
 // that was left out. The parts are random, as equal as can be, and those of every k the same; a group of rows is in
-// one.
+// one. It ends before the first k for which the rows without a part are too few, and fails where the least one is that.
 func Of(ctx context.Context, a Alternative, by Parting) ([]HeldOut, error) {
 	found, err := crossValidate(ctx, []Alternative{a}, by, false)
 	if err != nil {
 		return nil, err
 	}
-	if err := found[0].err; err != nil {
+	of, err := asFarAsRows(ctx, a, found[0], by)
+	if err == nil {
+		err = of.err
+	}
+	if err != nil {
 		return nil, err
 	}
 	var out []HeldOut
-	for i := range found[0].scores {
-		h, err := found[0].scores[i].heldOut(a.From+i, a.Source.Schema().Name)
+	for i := range of.scores {
+		h, err := of.scores[i].heldOut(a.From+i, a.Source.Schema().Name)
 		if err != nil {
 			return nil, err
 		}
-		h.Unseen = found[0].table.unseen()
+		h.Folds, h.Unseen = of.table.folds, of.table.unseen()
 		out = append(out, h)
 	}
 	return out, nil

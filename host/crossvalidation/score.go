@@ -31,6 +31,7 @@ type HeldOut struct {
 	// of the mean prediction, over all rows; of the median where the target has no mean
 	RMSE      float64 `json:"rmse"`
 	Converged int     `json:"converged"` // fits, of as many as there are folds
+	Folds     int     `json:"-"`
 	// Unseen are features that tell nothing without some part, as the column of a level that hardly any row has: the
 	// fits to the other parts are without them.
 	Unseen []string `json:"unseen,omitempty"`
