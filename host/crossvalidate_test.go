@@ -75,6 +75,51 @@ func TestCrossValidate(t *testing.T) {
 	}
 }
 
+// TestCrossValidateConstantWithoutPart: without an intercept a feature that is 1 in all rows but one is one where that row is
+// left out, and the fit is that of least squares.
+func TestCrossValidateConstantWithoutPart(t *testing.T) {
+	const n = 15
+	rng := rand.New(rand.NewPCG(3, 15))
+	x, y := mat.NewDense(n, 2, nil), make([]float64, n)
+	for i := range y {
+		c, v := 1.0, rng.NormFloat64()
+		if i == 6 {
+			c = 2
+		}
+		x.SetRow(i, []float64{c, v})
+		y[i] = 2*c + v + 0.3*rng.NormFloat64()
+	}
+	press := 0.0
+	for left := range n {
+		rows, targets := new(mat.Dense), mat.NewVecDense(n-1, nil)
+		if left == 0 {
+			rows.CloneFrom(x.Slice(1, n, 0, 2))
+		} else if left == n-1 {
+			rows.CloneFrom(x.Slice(0, left, 0, 2))
+		} else {
+			rows.Stack(x.Slice(0, left, 0, 2), x.Slice(left+1, n, 0, 2))
+		}
+		copy(targets.RawVector().Data, append(append([]float64{}, y[:left]...), y[left+1:]...))
+		var beta mat.VecDense
+		if err := beta.SolveVec(rows, targets); err != nil {
+			t.Fatal(err)
+		}
+		e := y[left] - mat.Dot(x.RowView(left), &beta)
+		press += e * e
+	}
+	identity, err := catalog.Open(t.Context(), "identity", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := host.CrossValidate(t.Context(), identity.Activation, dataset.Matrix(x, y), 1, 1, n, host.Config{Seed: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if h := got[0]; math.Abs(h.RMSE-math.Sqrt(press/n)) > 1e-6 || h.Converged != n { // as in TestCrossValidate
+		t.Errorf("%+v, want RMSE %v", h, math.Sqrt(press/n))
+	}
+}
+
 // TestCrossValidatePredictive: with σ known, one linear expert and a fold for every row, the predictive density of a row is
 // normal around the mean of the fit without it, and its variance σ²(1 + xᵀ(XᵀX)⁻¹x) is σ²/(1 − h), of the row's leverage h
 // in all rows. Of log y it is divided by y.

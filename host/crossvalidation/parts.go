@@ -76,6 +76,9 @@ func (t *parts) left(fold int) dataset.Loaded {
 
 // seen are rows without the features that tell nothing in all other parts: see [parts.findUntold].
 func (t *parts) seen(fold int, rows dataset.Loaded) dataset.Loaded {
+	schema := rows.Schema()
+	schema.Part = true
+	rows = dataset.InMemory(schema, rows.Data)
 	if t.untold[fold] == nil {
 		return rows
 	}

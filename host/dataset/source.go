@@ -33,6 +33,8 @@ type Schema struct {
 	Notes    []string           // for the user: what was done that was not asked for
 
 	Scale scaling.Scale // of the targets, which are h(y), y the column Target; see [Scaled]
+
+	Part bool // the rows are part of a table's: a feature that is constant in them need not be constant in all
 }
 
 // Columns returns the names of all columns: features, target, and those that have a role, in the order of the roles.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/plugins/identity"
 )
 
 func TestCheckColumns(t *testing.T) {
@@ -50,6 +51,43 @@ func TestCheckColumns(t *testing.T) {
 		err := check(test.change)
 		if (err == nil) != (test.want == "") || err != nil && !strings.HasPrefix(err.Error(), test.want) {
 			t.Errorf("%s: error %v, want %q", name, err, test.want)
+		}
+	}
+}
+
+// In a part of a table's rows a feature may be constant, but not 0, and not beside an intercept; the target may not.
+func TestCheckColumnsOfPart(t *testing.T) {
+	const n = 9
+	for _, c := range []struct {
+		name       string
+		feature    float64
+		intercepts Intercepts
+		gate       Gate
+		want       string // "" for none
+	}{
+		{"an intercept of its own", 2.5, NoIntercepts, Softmax{}, ""},
+		{"beside a constant gate", 2.5, NoIntercepts, Constant{}, ""},
+		{"zero", 0, NoIntercepts, Softmax{}, `column "x2" is 0 in every row; drop it`},
+		{"beside an intercept", 2.5, ExpertIntercepts, Softmax{}, `column "x2" is 2.5 in every row; drop it`},
+		{"beside the gate's", 2.5, GateIntercepts, Softmax{}, `column "x2" is 2.5 in every row; drop it`},
+	} {
+		x, y := mat.NewDense(n, 2, nil), make([]float64, n)
+		for i := range n {
+			x.SetRow(i, []float64{float64(i), c.feature})
+			y[i] = float64(i * i)
+		}
+		data, err := dataset.Load(t.Context(), dataset.Matrix(x, y))
+		if err != nil {
+			t.Fatal(err)
+		}
+		schema := dataset.Names(2, true)
+		schema.Part = true
+		p, err := Load(t.Context(), dataset.InMemory(schema, data), activation(t, identity.Family), Request{K: 1, Intercepts: c.intercepts, Gate: c.gate})
+		if err == nil {
+			p.Close()
+		}
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: error %v, want %q", c.name, err, c.want)
 		}
 	}
 }

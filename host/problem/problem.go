@@ -267,7 +267,10 @@ func (p *Problem) admit(ctx context.Context, rows model.Rows) error {
 	if err := p.enoughExperts(p.Weights.Rows); err != nil {
 		return err
 	}
-	if err := CheckColumns(ctx, rows, p.Schema); err != nil {
+	columns := p.Schema
+	// Beside an intercept what is constant tells nothing; elsewhere it is one.
+	columns.Part = columns.Part && !p.Shape.Intercept && (!p.Shape.GateIntercept || p.Shape.ConstantGate)
+	if err := CheckColumns(ctx, rows, columns); err != nil {
 		return err
 	}
 	if err := checkMagnitudes(ctx, rows, p.Schema, p.Threads); err != nil {
