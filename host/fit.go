@@ -99,7 +99,7 @@ func finish(ctx context.Context, p *problem.Problem, m *fitted.Model, cfg Config
 	}
 	if x := cfg.compared; x != nil && x.Table != nil {
 		m.Fit.ChosenBy, m.Fit.Descriptions = string(ByHeldOut), x.Table
-		m.Fit.Notes = append(m.Fit.Notes, x.Notes...)
+		x.Tell(m)
 	}
 	return result.OfTarget(ctx, p, m)
 }

@@ -78,7 +78,7 @@ func FitRange(ctx context.Context, act sdk.Activation, src dataset.Source, from,
 	if held != nil {
 		held.Into(best.Fit.Selection)
 		if cfg.compared == nil {
-			best.Fit.Notes = append(best.Fit.Notes, held.Notes...)
+			held.Tell(best)
 		}
 	}
 	if why != "" {

@@ -135,6 +135,10 @@ func (c crossValidation) print(cmd *cobra.Command) error {
 		}
 	}
 	_, err := fmt.Fprintf(w, "Cross-validation by %d parts (seed %d).\n", c.Folds, c.Seed)
+	certain := slices.MaxFunc(c.Candidates, func(a, b crossvalidation.HeldOut) int { return a.Certain - b.Certain })
+	if err == nil && certain.Certain > 0 {
+		_, err = fmt.Fprintf(w, "But %s.\n", crossvalidation.Certain(certain.Certain, c.Folds))
+	}
 	if unseen := c.Candidates[0].Unseen; err == nil && unseen != nil {
 		_, err = fmt.Fprintf(w, "But %s.\n", shown.Line(crossvalidation.Unseen(unseen)))
 	}

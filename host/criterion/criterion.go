@@ -133,6 +133,7 @@ type Fit struct {
 	Model      *fitted.Model
 	Parameters int
 	Few        float64 // by what few rows multiply the penalty of BIC, see [Fewness]
+	Certain    bool    // the features tell every target with certainty, and the likelihood has no finite maximum
 }
 
 // Fits are those of several numbers of experts.
@@ -141,6 +142,7 @@ type Fits map[int]Fit
 // Of is a fit of p.
 func Of(p *problem.Problem, c fitted.Candidate, m *fitted.Model) Fit {
 	f := Fit{Candidate: c, Model: m, Parameters: p.Shape.Parameters(), Few: 1}
+	f.Certain = p.Shape.Explained(m.Fit.LogLikelihood / p.Weights.Total)
 	if p.Shape.EstimatesNoise() {
 		f.Few = Fewness(p.Weights.Total, f.Parameters)
 	}

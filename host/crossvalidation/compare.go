@@ -18,6 +18,7 @@ type Comparison struct {
 	Table  []fitted.Description // of all; nil where there is one alternative, whose ks are in Fit.Selection
 	Notes  []string             // for the user, of the chosen alternative
 
+	folds  int
 	scores []score // of the chosen alternative, from its least k on
 }
 
@@ -31,6 +32,24 @@ func (x *Comparison) Into(selection []fitted.Candidate) {
 			selection[i].HeldOut = &x.scores[i].predictive.logLikelihood
 		}
 	}
+}
+
+// Tell puts the notes, and what is doubtful of the comparison, into the fit of the chosen alternative to all rows.
+func (x *Comparison) Tell(m *fitted.Model) {
+	m.Fit.Notes = append(m.Fit.Notes, x.Notes...)
+	most := 0
+	for i := range x.scores {
+		most = max(most, x.scores[i].certain)
+	}
+	if most > 0 {
+		m.Fit.Warn(fitted.WarnNewRows, "crossvalidation: %s", Certain(most, x.folds))
+	}
+}
+
+// Certain is the sentence on fits without so many of the parts in which the features tell every target.
+func Certain(parts, of int) string {
+	return fmt.Sprintf("without a part the features tell every target with certainty in %d of %d fits: the likelihood "+
+		"has no finite maximum there, and coefficients grow without end", parts, of)
 }
 
 // Compare fits every number of experts of all alternatives without each part of the rows, and chooses by the
@@ -115,7 +134,7 @@ func chosenOf(all []Alternative, place []int, found []crossed) (*Comparison, err
 	c := &Comparison{Chosen: of[at], K: ks[at]}
 	for i, t := range found {
 		if place[i] == c.Chosen {
-			c.scores, c.Notes = t.scores, t.table.notes()
+			c.scores, c.folds, c.Notes = t.scores, t.table.folds, t.table.notes()
 		}
 	}
 	if len(all) == 1 {

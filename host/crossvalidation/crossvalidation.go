@@ -188,6 +188,9 @@ func fitWithout(ctx context.Context, all []Alternative, out []crossed, from, to,
 		for k := a.From; k <= o.to && o.err == nil; k++ {
 			s, f := &o.scores[k-a.From], fits[at][k]
 			s.parameters = max(s.parameters, f.Parameters) // those of a part may be fewer
+			if f.Certain {
+				s.certain++
+			}
 			o.err = s.add(ctx, a.Activation, f.Model, left)
 		}
 	}

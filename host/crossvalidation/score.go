@@ -32,6 +32,8 @@ type HeldOut struct {
 	RMSE      float64 `json:"rmse"`
 	Converged int     `json:"converged"` // fits, of as many as there are folds
 	Folds     int     `json:"-"`
+	// Certain is how many of the fits tell every target with certainty: their likelihood has no finite maximum.
+	Certain int `json:"certain,omitempty"`
 	// Unseen are features that tell nothing without some part, as the column of a level that hardly any row has: the
 	// fits to the other parts are without them.
 	Unseen []string `json:"unseen,omitempty"`
@@ -52,7 +54,7 @@ type score struct {
 	predictive, plugIn tally
 	uncertain          bool // some fit knows of uncertainty
 	parameters         int
-	converged          int
+	converged, certain int
 	weights            []float64 // of all groups, or rows
 	observed, scored   float64   // the sum of these, and of the rows' with a mean, or a median
 	sse                float64
@@ -159,7 +161,7 @@ func (s *score) add(ctx context.Context, act sdk.Activation, m *fitted.Model, le
 // heldOut is the score of k experts on the table of that name.
 func (s *score) heldOut(k int, name string) (HeldOut, error) {
 	h := HeldOut{
-		K: k, Converged: s.converged,
+		K: k, Converged: s.converged, Certain: s.certain,
 		LogLikelihood: s.plugIn.logLikelihood,
 		StandardError: s.plugIn.standardError(s.observed),
 		RMSE:          math.Sqrt(s.sse / s.scored),

@@ -37,6 +37,16 @@ func LawOf(family string) func(b *model.Block, t int, mean float64, psi []float6
 	}
 }
 
+// certain is a mean log-likelihood, without its sign, below which all targets had to be what they are.
+const certain = 1e-6
+
+// Explained says whether parameters of this mean log-likelihood, or of it without its sign, give every target of a law
+// with finitely many values a probability next to 1, as a sigmoid does whose coefficients are infinite.
+func (s Shape) Explained(logLikelihood float64) bool {
+	domain := s.Density().Domain()
+	return domain.Whole && !math.IsInf(domain.Most, 1) && math.Abs(logLikelihood) < certain
+}
+
 // own is how many parameters of the density are estimated.
 func (s Shape) own() int {
 	own := len(s.Density().Own()) - s.given()

@@ -77,7 +77,7 @@ func Certify(ctx context.Context, p *problem.Problem, best *Candidate, all []*Ca
 		}
 		return c, note, err
 	}
-	if explained(p, best) {
+	if p.Shape.Explained(best.Run.Value) {
 		c := infer.Judge(nil, evidence)
 		c.Optimum, c.More = infer.NotJudged, false
 		c.Reason = "the features tell every target with certainty: the likelihood has no maximum, and " +
@@ -128,16 +128,6 @@ func judged(tested specification.Tested, err error, e infer.Evidence) (*infer.Ce
 	c := infer.Judge(slices.Clone(tested.Tests), e)
 	c.Untested, c.NotMade, c.Overlap = tested.Untested, tested.NotMade, tested.Overlap
 	return c, "", nil
-}
-
-// certain is a mean log-likelihood, without its sign, below which all targets had to be what they are.
-const certain = 1e-6
-
-// explained says whether best gives every target of a law with finitely many values a probability next to 1, as a
-// sigmoid does whose coefficients are infinite.
-func explained(p *problem.Problem, best *Candidate) bool {
-	domain := p.Shape.Density().Domain()
-	return domain.Whole && !math.IsInf(domain.Most, 1) && math.Abs(best.Run.Value) < certain
 }
 
 // mostOver is how many times a noise level that was given the residuals may be of a fit that is
