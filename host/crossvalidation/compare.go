@@ -177,8 +177,13 @@ func leftNotes(from int, scores []score) (notes []string) {
 // the same whatever is said of the noise of several.
 const sameHeight = 1e-6
 
-// simplest is the score of the fewest parameters within a standard error of the highest, top, and of these the
-// highest, the first of those alike; −1 where none is finite.
+// sameRow is a difference that is nothing in the mean log-likelihood of rows, whatever its standard error: a law whose
+// own parameter ends at its bound is next to the simpler law there, as negative binomial of the largest theta is next
+// to Poisson, and differs from it by as little in every row.
+const sameRow = 1e-8
+
+// simplest is the score of the fewest parameters within a standard error of the highest, top, or within sameRow a row,
+// and of these the highest, the first of those alike; −1 where none is finite.
 func simplest(scores []score) (at, top int) {
 	height := func(i int) float64 { return scores[i].predictive.logLikelihood }
 	at, top = -1, -1
@@ -191,7 +196,7 @@ func simplest(scores []score) (at, top int) {
 		if !scores[i].sound() {
 			continue
 		}
-		if by, se := scores[i].below(&scores[top]); by > se {
+		if by, se := scores[i].below(&scores[top]); by > max(se, sameRow*scores[i].observed) {
 			continue
 		}
 		if at < 0 || scores[i].parameters < scores[at].parameters ||

@@ -37,6 +37,8 @@ func TestSimplest(t *testing.T) {
 		"the third by 4 ± 20":    {[]score{base, second, beside(second, .01, 1)}, 1},
 		"all rows by one number": {[]score{base, beside(base, .01, 0)}, 1},
 		"one":                    {[]score{base}, 0},
+		"better by rounding":     {[]score{base, beside(base, 1e-9, 1e-10)}, 0}, // 4e-7 ± 2e-9
+		"better by 1e-6 a row":   {[]score{base, beside(base, 1e-6, 1e-6)}, 1},
 	} {
 		for i := range c.held {
 			c.held[i].parameters = i
