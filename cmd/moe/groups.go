@@ -29,7 +29,7 @@ func (f *predictFlags) grouped(cmd *cobra.Command, m mixtureFile, act *modelActi
 		remarkCertain(cmd, modelPath, m.Model)
 	}
 	f.remarkScale(cmd, m.Model)
-	if err := f.write(cmd, rechecked{m.predictions(act, src, f.extras), act.Recheck}); err != nil {
+	if err := f.writeCut(cmd, modelPath, m, src, act); err != nil {
 		return err
 	}
 	if g := f.extras.Groups; g != nil && g.New > 0 {

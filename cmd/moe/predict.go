@@ -152,7 +152,21 @@ func (f *predictFlags) run(cmd *cobra.Command, modelPath, dataPath string) error
 		}
 		f.remarkScale(cmd, mixture.Model)
 	}
-	return f.write(cmd, rechecked{m.predictions(act, src, f.extras), act.Recheck})
+	return f.writeCut(cmd, modelPath, m, src, act)
+}
+
+// writeCut is write of a model's predictions, and says how many intervals are cut.
+func (f *predictFlags) writeCut(cmd *cobra.Command, modelPath string, m anyModel, src dataset.Source,
+	act *modelActivation) error {
+	f.extras.Cut = new(int)
+	if err := f.write(cmd, rechecked{m.predictions(act, src, f.extras), act.Recheck}); err != nil {
+		return err
+	}
+	if n := *f.extras.Cut; n > 0 {
+		remark(cmd, "moe: the intervals of %s are cut at e^20 times the mean: so far from the rows of %s nothing is "+
+			"known", plural(n, "row"), modelPath)
+	}
+	return nil
 }
 
 // mostProbabilities is how many columns of probabilities there are at most.

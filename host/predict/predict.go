@@ -70,6 +70,7 @@ type Predictor struct {
 	raw    model.Activation // g
 	table  string           // what errors call the table
 	seen   int              // rows predicted so far
+	cut    int              // of them with intervals that end where means do, see [Predictor.Intervals]
 
 	uncertainty *Uncertainty // nil: the parameters are taken as they are
 	members     []member     // of several arrangements; nil of one
@@ -186,10 +187,14 @@ func count(n int, what string) string {
 // rows of b, of which pred is the prediction: y lies in one with probability
 // level, between 0 and 1, if the parameters are right; their own uncertainty is
 // in it where p has it ([Predictor.With]). The ends are exact quantiles of the mixture. One that is not finite
-// is a *dataset.Error.
+// is a *dataset.Error. Of a density that is not normal no mean is taken further than e^mostLogSigma times what is
+// predicted: p counts the rows whose intervals end there.
 func (p *Predictor) Intervals(lower, upper []float64, pred *Prediction, level float64) error {
 	for r := range pred.N {
 		lower[r], upper[r] = p.distribution(pred, r).Interval(level)
+		if pred.around != nil && pred.around.spread.beyond > (1-level)/2 {
+			p.cut++
+		}
 		if !numeric.Finite(lower[r]) || !numeric.Finite(upper[r]) {
 			return &dataset.Error{File: p.table,
 				Msg: fmt.Sprintf("the prediction interval for row %d is %v to %v: its values are too large",

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"slices"
 
 	"gonum.org/v1/gonum/floats"
 
@@ -21,6 +22,8 @@ type spread struct {
 	narrow []bool             // K×N: the law of y is far narrower there than what is known of its mean
 	z      []float64          // K×total: of every row by points, of a point by nodes
 	mean   []float64          // likewise, g there
+	cut    []bool             // likewise: it is further from the estimate than means are taken
+	beyond float64            // the probability of such means in the law of the row that was asked for last
 	rules  [1 + mostHalf]rule // that have been asked for
 }
 
@@ -73,6 +76,7 @@ func (s *spread) over(ctx context.Context, u *Uncertainty, a *around, act model.
 		return err
 	}
 	s.z, s.mean = grown(s.z, k*s.total), grown(s.mean, k*s.total)
+	s.cut = slices.Grow(s.cut[:0], k*s.total)[:k*s.total]
 	for i := range k {
 		at := i * s.total
 		for r := range n {
@@ -105,6 +109,7 @@ func (s *spread) over(ctx context.Context, u *Uncertainty, a *around, act model.
 				if math.IsNaN(s.mean[at]) { // g has no value there
 					s.mean[at] = estimate
 				}
+				s.cut[at] = math.Abs(s.mean[at]) > most
 				s.mean[at] = min(max(s.mean[at], -most, domain.LeastMean), most, domain.MostMean)
 			}
 		}
@@ -197,6 +202,9 @@ func (s *spread) add(dst *mixture.Distribution, probability float64, row, point,
 	from := i*s.total + s.from[row] + point*(1+2*half)
 	for j, w := range s.ruleOf(half).weights {
 		dst.Add(probability*w, s.mean[from+j], psi)
+		if s.cut[from+j] {
+			s.beyond += probability * w
+		}
 	}
 }
 

@@ -388,3 +388,23 @@ func TestPredictiveHugeCounts(t *testing.T) {
 		}
 	}
 }
+
+// TestCutIntervals: with a slope of standard deviation 1 a predictor is known to ±|x|, and the upper end of an interval of
+// level .9 to 1.645·|x|. It is cut where that is more than 20 beyond the predicted mean, or beyond 1 if that is less.
+func TestCutIntervals(t *testing.T) {
+	m := ofFamily("poisson", 1, false) // of log mean 0.9 + 0.5·x
+	m.Covariance = &fitted.Covariance{Parameters: []string{"expert1:x"}, Matrix: [][]float64{{1}}}
+	x := []float64{1, 11, -13, 13, 30, -30}
+	for level, want := range map[float64]int{0.9: 3, 0.6: 1} { // .84·30 = 25.2, to −30 it is 34.1
+		cut := 0
+		table := Predictions(m.Params(), exponential{}, dataset.Matrix(mat.NewDense(len(x), 1, x), nil),
+			Extras{Interval: level, Uncertainty: UncertaintyOf(m), Cut: &cut})
+		upper := column(t, table, 3)
+		if cut != want {
+			t.Errorf("level %v: %d intervals are cut, want %d: %v", level, cut, want, upper)
+		}
+		if end := math.Exp(20 + 0.9 + 0.5*30); math.Abs(upper[4]/end-1) > 1e-3 { // ± the root of so many
+			t.Errorf("level %v: a cut interval ends at %v, want %v", level, upper[4], end)
+		}
+	}
+}

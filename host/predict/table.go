@@ -31,6 +31,10 @@ type Extras struct {
 	// has arrangements all predictions are over them.
 	Uncertainty *Uncertainty
 
+	// Cut, if given, is how many rows a pass has found so far from those of the fit that their intervals are cut: see
+	// [Predictor.Intervals].
+	Cut *int
+
 	// Groups is what is known of the groups of the table's rows, where it has a column of them: p1 … pk, posterior1 …
 	// posteriork and all that is made of them are given that. A pass over the predictions is then two over the table.
 	Groups *Groups
@@ -172,6 +176,9 @@ func (t *predictions) Read(ctx context.Context, fn func(*model.Block) error) err
 				return err
 			}
 			onScale(scale, x[at:at+b.N], x[at+b.N:])
+			if t.extras.Cut != nil {
+				*t.extras.Cut = predictor.cut
+			}
 		}
 		x = predictor.probabilities(x, p, t.extras.Values)
 		out := &model.Block{N: b.N, X: x}

@@ -324,6 +324,7 @@ func (u *Uncertainty) distribution(dst *mixture.Distribution, p *model.Params, g
 	scores, prior, top := a.scores, a.prior, []float64{0}
 	if !u.normal() {
 		dst.Reset()
+		a.spread.beyond = 0
 	}
 	psi := make([]float64, 0, 2)
 	for number := range u.points() {
