@@ -115,7 +115,7 @@ func TestDegenerateNeverBest(t *testing.T) {
 		t.Errorf("begun: degenerate %v, error %v", begun.Degenerate, err)
 	}
 	begun.Degenerate = false
-	if err := task.complete(t.Context(), begun, math.Inf(1)); err != nil || !begun.Degenerate {
+	if err := task.complete(t.Context(), begun, math.Inf(1), 1); err != nil || !begun.Degenerate {
 		t.Errorf("completed: degenerate %v, error %v", begun.Degenerate, err)
 	}
 	for _, s := range best.Params.Sigma {

@@ -107,7 +107,7 @@ func (t *Task) Rise(ctx context.Context, all []*Candidate, most int) ([]*Candida
 	}
 	on := BestOf(all, math.Inf(1))
 	err = Each(ctx, t.Problem, all, func(ctx context.Context, c *Candidate) error {
-		return t.complete(ctx, c, on)
+		return t.complete(ctx, c, on, 1)
 	})
 	if err != nil {
 		return nil, err

@@ -159,7 +159,7 @@ func (t *Task) Screen(ctx context.Context, all []*Candidate, least int) ([]*Cand
 		}
 		best = BestOf(wave, best)
 		err = Each(ctx, t.Problem, wave, func(ctx context.Context, c *Candidate) error {
-			err := t.complete(ctx, c, best)
+			err := t.complete(ctx, c, best, 1)
 			mu.Lock()
 			defer mu.Unlock()
 			done++
@@ -174,12 +174,7 @@ func (t *Task) Screen(ctx context.Context, all []*Candidate, least int) ([]*Cand
 		if enough() {
 			break
 		}
-		best = all[0].Run.Value
-		err = Draw(ctx, t.Problem, wave, stream.SplitMerge, first,
-			func(ctx context.Context, c *Candidate, rng *rand.Rand) error {
-				return t.splitMerge(ctx, c, rng, best, tolerance)
-			})
-		if err != nil {
+		if err := t.move(ctx, all, wave, first, tolerance, enough); err != nil {
 			return nil, err
 		}
 		if enough() {
@@ -192,6 +187,50 @@ func (t *Task) Screen(ctx context.Context, all []*Candidate, least int) ([]*Cand
 	}
 	t.checkpoint(all, least, true)
 	return all, nil
+}
+
+// move carries on a wave, whose first is the one after so many, by split-merge moves. Where starts are costly that is
+// done one after the other, and ended when enough agree; those at the best optimum are the last.
+func (t *Task) move(ctx context.Context, all, wave []*Candidate, first int, tolerance float64,
+	enough func() bool) error {
+	best := all[0].Run.Value
+	move := func(workers int) func(context.Context, *Candidate, *rand.Rand) error {
+		return func(ctx context.Context, c *Candidate, rng *rand.Rand) error {
+			return t.splitMerge(ctx, c, rng, best, tolerance, workers)
+		}
+	}
+	if !t.costly() {
+		return Draw(ctx, t.Problem, wave, stream.SplitMerge, first, move(1))
+	}
+	var order, there []int
+	for i, c := range wave {
+		if c.Agrees {
+			there = append(there, i)
+		} else {
+			order = append(order, i)
+		}
+	}
+	for _, i := range append(order, there...) {
+		best = all[0].Run.Value
+		if err := Draw(ctx, t.Problem, wave[i:i+1], stream.SplitMerge, first+i, move(t.Problem.Threads)); err != nil {
+			return err
+		}
+		if enough() {
+			break
+		}
+	}
+	return nil
+}
+
+// costly says whether starts of the task, of one target, are costly.
+func (t *Task) costly() bool { return t.several == nil && starts.Costly(t.Problem) }
+
+// approach is how its starts and moves climb to where EM crawls.
+func (t *Task) approach() climb.Way {
+	if t.costly() {
+		return climb.Leap
+	}
+	return climb.Approach
 }
 
 // many says whether the task is of many experts of one target.
@@ -297,8 +336,8 @@ func (t *Task) onAll(c *Candidate) Surface {
 }
 
 // onPart is the likelihood of the part, with the ridge of the screening.
-func (t *Task) onPart(c *Candidate) Surface {
-	l := t.on(t.Part, c, t.Problem.Shape.Free(), 1)
+func (t *Task) onPart(c *Candidate, workers int) Surface {
+	l := t.on(t.Part, c, t.Problem.Shape.Free(), workers)
 	l.PenaliseGate(starts.ScreenRidge)
 	return l
 }
@@ -326,9 +365,10 @@ func (t *Task) asGood(best float64) float64 {
 }
 
 // hopeless returns a test that ends a run which cannot catch up with the best. Where
-// the part is all rows there is none, but of many experts: nothing that was begun is judged by how it went.
+// the part is all rows there is none, but of starts that are costly or of many experts: nothing that was begun is
+// judged by how it went.
 func (t *Task) hopeless(best float64) func(iteration int, value float64) bool {
-	if n, _ := t.Part.Dims(); n == t.Problem.N() && !t.many() {
+	if n, _ := t.Part.Dims(); n == t.Problem.N() && !t.many() && !t.costly() {
 		return nil
 	}
 	return climb.TooFarBehind(t.asGood(best))
@@ -339,8 +379,8 @@ func (t *Task) begin(ctx context.Context, c *Candidate, rng *rand.Rand, best flo
 	if err := c.Place(ctx, c.start, rng); err != nil {
 		return err
 	}
-	l := t.onPart(c)
-	run, err := climb.Approach(ctx, l, l.Where(c), t.hopeless(best))
+	l := t.onPart(c, 1)
+	run, err := t.approach()(ctx, l, l.Where(c), t.hopeless(best))
 	if err != nil {
 		return err
 	}
@@ -361,7 +401,7 @@ func BestOf(wave []*Candidate, best float64) float64 {
 
 // complete takes a candidate on to a local optimum, unless it cannot catch up
 // with the best.
-func (t *Task) complete(ctx context.Context, c *Candidate, best float64) error {
+func (t *Task) complete(ctx context.Context, c *Candidate, best float64, workers int) error {
 	if c.Failed() || c.Run.Status == optim.Stopped || c.Run.Status == optim.Converged {
 		return nil
 	}
@@ -371,7 +411,7 @@ func (t *Task) complete(ctx context.Context, c *Candidate, best float64) error {
 		c.Run.Status = optim.Stopped
 		return nil
 	}
-	l := t.onPart(c)
+	l := t.onPart(c, workers)
 	run, err := climb.Sharpen(ctx, l, c.Run, stop)
 	if err != nil {
 		return err
@@ -381,11 +421,12 @@ func (t *Task) complete(ctx context.Context, c *Candidate, best float64) error {
 
 // splitMerge tries moves from where a candidate ended, until it reaches the best
 // or no move gains.
-func (t *Task) splitMerge(ctx context.Context, c *Candidate, rng *rand.Rand, best, tolerance float64) error {
+func (t *Task) splitMerge(ctx context.Context, c *Candidate, rng *rand.Rand, best, tolerance float64,
+	workers int) error {
 	if c.Degenerate || c.Failed() || c.Run.Status == optim.Stopped && t.many() {
 		return nil
 	}
-	l := t.onPart(c)
+	l := t.onPart(c, workers)
 	for range splitMergeRounds {
 		better, err := l.improve(ctx, t, c.Run, rng)
 		if err != nil {
@@ -394,7 +435,8 @@ func (t *Task) splitMerge(ctx context.Context, c *Candidate, rng *rand.Rand, bes
 		if better == nil {
 			// Where no clear gain is left, small ones may show at the optimum.
 			was := c.Run.Status
-			if err := t.complete(ctx, c, best); err != nil || was == c.Run.Status || c.Run.Status != optim.Converged {
+			err := t.complete(ctx, c, best, workers)
+			if err != nil || was == c.Run.Status || c.Run.Status != optim.Converged {
 				return err
 			}
 			continue
@@ -404,7 +446,7 @@ func (t *Task) splitMerge(ctx context.Context, c *Candidate, rng *rand.Rand, bes
 			return err
 		}
 		if math.Abs(c.Run.Value-best) <= splitmerge.ClearGain {
-			if err := t.complete(ctx, c, best); err != nil {
+			if err := t.complete(ctx, c, best, workers); err != nil {
 				return err
 			}
 		}
@@ -412,5 +454,5 @@ func (t *Task) splitMerge(ctx context.Context, c *Candidate, rng *rand.Rand, bes
 			return nil
 		}
 	}
-	return t.complete(ctx, c, best)
+	return t.complete(ctx, c, best, workers)
 }

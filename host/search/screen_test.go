@@ -199,7 +199,7 @@ func TestComplete(t *testing.T) {
 	} {
 		got := begun(c.start)
 		before := got.Run.Iterations
-		if err := task.complete(t.Context(), got, c.best); err != nil {
+		if err := task.complete(t.Context(), got, c.best, 1); err != nil {
 			t.Fatal(err)
 		}
 		if got.Run.Status != c.status || math.Abs(got.Run.Value-c.value) > 1e-9 {
@@ -213,7 +213,7 @@ func TestComplete(t *testing.T) {
 		got := begun(good)
 		got.Run.Status = status
 		was := got.Run
-		if err := task.complete(t.Context(), got, math.Inf(1)); err != nil || got.Run != was {
+		if err := task.complete(t.Context(), got, math.Inf(1), 1); err != nil || got.Run != was {
 			t.Errorf("a run that is %v went on, error %v", status, err)
 		}
 	}
@@ -546,7 +546,7 @@ func TestSplitMergeGoesOn(t *testing.T) {
 			if err := task.begin(t.Context(), got, nil, math.Inf(1)); err != nil {
 				t.Fatal(err)
 			}
-			if err := task.splitMerge(t.Context(), got, rand.New(rand.NewPCG(1, 1)), best, SameOptimum(900)); err != nil {
+			if err := task.splitMerge(t.Context(), got, rand.New(rand.NewPCG(1, 1)), best, SameOptimum(900), 1); err != nil {
 				t.Fatal(err)
 			}
 			there := got.Run.Value <= top.Value+SameOptimum(900) && got.Run.Status == optim.Converged
@@ -580,7 +580,7 @@ func TestSplitMergeIsJudged(t *testing.T) {
 	if err := c.MarkDegenerate(t.Context(), l); err != nil || c.Degenerate {
 		t.Fatalf("degenerate before any move: %v, error %v", c.Degenerate, err)
 	}
-	if err := task.splitMerge(t.Context(), c, rand.New(rand.NewPCG(1, 1)), r.Value-9, SameOptimum(300)); err != nil || c.Run.Value > r.Value-0.1 || !c.Degenerate {
+	if err := task.splitMerge(t.Context(), c, rand.New(rand.NewPCG(1, 1)), r.Value-9, SameOptimum(300), 1); err != nil || c.Run.Value > r.Value-0.1 || !c.Degenerate {
 		t.Errorf("from %v to %v, noise %v, degenerate %v, error %v", r.Value, c.Run.Value, c.Params.Sigma, c.Degenerate, err)
 	}
 }
@@ -596,7 +596,7 @@ func TestSplitMergeLeavesAlone(t *testing.T) {
 	} {
 		c.Params, c.Rows = likelihood(p, p.Rows).Params(merged.X), 900
 		was := c.Run
-		if err := task.splitMerge(t.Context(), c, rand.New(rand.NewPCG(1, 1)), top.Value, SameOptimum(900)); err != nil || c.Run != was {
+		if err := task.splitMerge(t.Context(), c, rand.New(rand.NewPCG(1, 1)), top.Value, SameOptimum(900), 1); err != nil || c.Run != was {
 			t.Errorf("%s: moved from %v to %v, error %v", name, was.Value, c.Run.Value, err)
 		}
 	}
@@ -653,5 +653,57 @@ func TestManyExperts(t *testing.T) {
 		if s.ahead(some) {
 			t.Errorf("%s: twelve starts are enough", name)
 		}
+	}
+}
+
+// TestCostlyStarts: of ten experts with 500 parameters a start is cut short on all rows too where it cannot catch up with
+// the best, and is moved all the same; that is done one after the other and ends when enough agree, those at the best
+// optimum last.
+func TestCostlyStarts(t *testing.T) {
+	p, top, hopeless, _ := trap(t)
+	for _, c := range []struct {
+		k, d         int
+		costly, many bool
+	}{
+		{4, 8, false, false}, {10, 10, false, false}, {9, 30, false, false}, {10, 30, true, false}, {15, 60, true, false},
+		{16, 40, false, true},
+	} {
+		of := *p
+		of.Shape.K, of.Shape.D = c.k, c.d
+		task := partOf(t, p)
+		task.Problem, task.Part = &of, p.Rows
+		if task.costly() != c.costly || task.many() != c.many || (task.hopeless(top.Value) != nil) != (c.costly || c.many) {
+			t.Errorf("k = %d, d = %d: costly %v, many %v", c.k, c.d, task.costly(), task.many())
+		}
+		there := ended(1, optim.Converged, false)
+		there.Agrees = true // it has no parameters to be moved from
+		wave := []*Candidate{there, ended(2, optim.Stopped, true), ended(3, optim.Stopped, true), ended(3, optim.Stopped, true)}
+		if !c.costly {
+			wave = wave[1:]
+		}
+		asked := 0
+		err := task.move(t.Context(), []*Candidate{there}, wave, 0, 1e-5, func() bool { asked++; return asked == 2 })
+		if want := map[bool]int{true: 2}[c.costly]; err != nil || asked != want {
+			t.Errorf("k = %d, d = %d: it was asked %d times whether enough agree, want %d, error %v", c.k, c.d, asked, want, err)
+		}
+	}
+	of := *p
+	of.Shape.K, of.Shape.D = 10, 30
+	task := partOf(t, p)
+	task.Problem, task.Part = &of, p.Rows
+	l := ridged(p)
+	got := &Candidate{Params: hopeless, start: from(hopeless)}
+	run, err := task.approach()(t.Context(), l, l.Theta(hopeless), task.hopeless(top.Value))
+	if err != nil || run.Status != optim.Stopped {
+		t.Fatalf("%v, error %v", run.Status, err)
+	}
+	got.Run, got.Params, got.Rows = run, l.Params(run.X), p.N()
+	if err := task.complete(t.Context(), got, top.Value, 1); err != nil || got.Run != run {
+		t.Errorf("it was taken from %v to %v, error %v", run.Value, got.Run.Value, err)
+	}
+	task.Problem = p // which its parameters are of
+	if err := task.splitMerge(t.Context(), got, rand.New(rand.NewPCG(1, 1)), top.Value, SameOptimum(p.N()), 2); err != nil ||
+		!(got.Run.Value < run.Value-splitmerge.ClearGain) {
+		t.Errorf("moved from %v to %v, error %v", run.Value, got.Run.Value, err)
 	}
 }

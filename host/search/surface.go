@@ -64,7 +64,7 @@ func (l ofOne) fixed(c *Candidate) Surface { return ofOne{l.WithGate(c.Params)} 
 func (l ofOne) exact() optim.Curved { return l.Exact(nil) }
 
 func (l ofOne) improve(ctx context.Context, t *Task, r *optim.Result, rng *rand.Rand) (*optim.Result, error) {
-	return splitmerge.Improve(ctx, l.Likelihood, r, splitmerge.Of(t.Problem, t.Part, rng))
+	return splitmerge.Improve(ctx, l.Likelihood, r, splitmerge.Of(t.Problem, t.Part, rng), t.approach())
 }
 
 // ofSeveral is the surface of several targets.
@@ -95,5 +95,5 @@ func (l ofSeveral) improve(ctx context.Context, t *Task, r *optim.Result, _ *ran
 	if !t.Problem.OneGate() { // where moves are not enough
 		return nil, nil
 	}
-	return splitmerge.Improve(ctx, l.Vector, r, splitmerge.OfTargets)
+	return splitmerge.Improve(ctx, l.Vector, r, splitmerge.OfTargets, climb.Approach)
 }

@@ -682,10 +682,10 @@ func TestImproveSeveral(t *testing.T) {
 	}
 	search := task.task(task.Rows, nil, nil)
 	was := top.Run
-	if err := search.splitMerge(t.Context(), top, nil, top.Run.Value-1, SameOptimum(900)); err != nil || top.Run != was {
+	if err := search.splitMerge(t.Context(), top, nil, top.Run.Value-1, SameOptimum(900), 1); err != nil || top.Run != was {
 		t.Errorf("from the top to %v, was %v, error %v", top.Run.Value, was.Value, err)
 	}
-	if err := search.splitMerge(t.Context(), merged, nil, top.Run.Value, SameOptimum(900)); err != nil ||
+	if err := search.splitMerge(t.Context(), merged, nil, top.Run.Value, SameOptimum(900), 1); err != nil ||
 		math.Abs(merged.Run.Value-top.Run.Value) > SameOptimum(900) {
 		t.Errorf("from the merged maximum to %v, the top is at %v, error %v", merged.Run.Value, top.Run.Value, err)
 	}

@@ -130,14 +130,45 @@ func Near(ctx context.Context, l Likelihood, theta []float64,
 	return Sharpen(ctx, l, &optim.Result{X: theta}, stop)
 }
 
+// Way is a way up a likelihood, which a stop that is not nil may end.
+type Way func(ctx context.Context, l Likelihood, theta []float64,
+	stop func(iteration int, value float64) bool) (*optim.Result, error)
+
 // Approach is the first part of Climb: EM until it crawls for the first time,
 // or all of truncated Newton or L-BFGS where EM does not pay. It has converged only if nothing is left to Sharpen.
 func Approach(ctx context.Context, l Likelihood, theta []float64, stop func(int, float64) bool) (*optim.Result, error) {
+	return approachBy(ctx, l, theta, stop, optim.EM)
+}
+
+// Leap is [Approach] by extrapolated steps of EM. Each of many experts has few rows of its own and many coefficients,
+// and plain steps creep from one plateau to the next.
+func Leap(ctx context.Context, l Likelihood, theta []float64, stop func(int, float64) bool) (*optim.Result, error) {
+	return approachBy(ctx, l, theta, everyStep(stop), optim.SQUAREM)
+}
+
+// everyStep has a stop see each step of a run that is looked at after several: as if they had gained the same.
+func everyStep(stop func(int, float64) bool) func(int, float64) bool {
+	if stop == nil {
+		return nil
+	}
+	last, before := math.NaN(), 0
+	return func(iteration int, value float64) (ends bool) {
+		for i := before + 1; i < iteration && before > 0; i++ {
+			ends = stop(i, last+(value-last)*float64(i-before)/float64(iteration-before)) || ends
+		}
+		last, before = value, iteration
+		return stop(iteration, value) || ends
+	}
+}
+
+// approachBy is [Approach] by an iteration of the map of EM.
+func approachBy(ctx context.Context, l Likelihood, theta []float64, stop func(int, float64) bool,
+	em emIteration) (*optim.Result, error) {
 	if !steps(l) {
 		return descend(ctx, l, theta, stop)
 	}
 	l.ReuseCurvature()
-	r, err := optim.EM(ctx, l, theta, optim.Settings{Iterations: 300, Tolerance: Crawl, Stop: stop})
+	r, err := em(ctx, l, theta, optim.Settings{Iterations: 300, Tolerance: Crawl, Stop: stop})
 	if r.Status == optim.Converged {
 		r.Status = optim.IterationLimit
 	}

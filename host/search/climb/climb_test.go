@@ -1,6 +1,7 @@
 package climb_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -242,5 +243,48 @@ func TestClimbGoesOnWhereNewtonStalls(t *testing.T) {
 	r, err := climb.Climb(t.Context(), flatter{}, []float64{3}, nil)
 	if err != nil || r.Status != optim.Converged || math.Abs(r.X[0]) > 1e-6 {
 		t.Errorf("%v at %v, error %v", r.Status, r.X, err)
+	}
+}
+
+// TestLeap ends at the optimum that [climb.Approach] leads to, on a path that never rises, in fewer steps where those
+// creep. Its stop sees every step, of which two that are looked at together have gained the same.
+func TestLeap(t *testing.T) {
+	p, _ := searchtest.Drawn(t, identity.Family, 3, 5, 1500, 0.5, 2, problem.Request{})
+	q, err := starts.Random(p, searchtest.Measure(t, p)).Draw(t.Context(), rand.New(rand.NewPCG(1, 0)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := searchtest.Likelihood(p, p.Rows)
+	var seen []float64
+	end := func(way climb.Way, stop func(int, float64) bool) (r, top *optim.Result) {
+		if r, err = way(t.Context(), l, l.Theta(q), stop); err != nil {
+			t.Fatal(err)
+		}
+		if top, err = climb.Sharpen(t.Context(), l, r, nil); err != nil {
+			t.Fatal(err)
+		}
+		return r, top
+	}
+	plain, top := end(climb.Approach, nil)
+	leapt, other := end(climb.Leap, func(iteration int, value float64) bool {
+		if seen = append(seen, value); iteration != len(seen)+1 { // the first two steps are looked at together
+			t.Errorf("iteration %d is seen as number %d", iteration, len(seen))
+		}
+		return false
+	})
+	t.Logf("%d steps, %d by leaps, to %v and %v", plain.Iterations, leapt.Iterations, top.Value, other.Value)
+	if !slices.IsSortedFunc(leapt.Trace, func(a, b float64) int { return cmp.Compare(b, a) }) || leapt.Status != optim.IterationLimit {
+		t.Errorf("%v, path %v", leapt.Status, leapt.Trace)
+	}
+	if math.Abs(top.Value-other.Value) > 1e-9 || 3*leapt.Iterations > 2*plain.Iterations { // by Newton's method
+		t.Errorf("%d steps to %v, %d leaps to %v", plain.Iterations, top.Value, leapt.Iterations, other.Value)
+	}
+	for i := range min(len(seen), len(leapt.Trace)) - 2 {
+		if rise := seen[i+1] - seen[i]; rise > 1e-15 {
+			t.Errorf("step %d is seen to rise by %v", i+1, rise)
+		}
+	}
+	if r, _ := end(climb.Leap, func(iteration int, _ float64) bool { return iteration == 4 }); r.Iterations > 5 {
+		t.Errorf("a run whose fourth step was to be its last has made %d", r.Iterations)
 	}
 }

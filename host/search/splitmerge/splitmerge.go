@@ -139,11 +139,11 @@ type structured[P any] interface {
 }
 
 // Improve tries moves from where r ended and returns the first run that gains,
-// or nil if none does. The run ends where EM crawls if its gain is clear there.
+// or nil if none does. The run is an approach, and ends where EM crawls if its gain is clear there.
 // Where it is not the run is refined, if r is an optimum: if it is not, a small
 // gain says nothing about the move.
 func Improve[P any](ctx context.Context, l structured[P], r *optim.Result,
-	propose Proposals[P]) (*optim.Result, error) {
+	propose Proposals[P], approach climb.Way) (*optim.Result, error) {
 	p := l.Params(r.X)
 	s, err := l.Structure(ctx, p)
 	if err != nil {
@@ -154,7 +154,7 @@ func Improve[P any](ctx context.Context, l structured[P], r *optim.Result,
 			return nil, err
 		}
 		stop := climb.TooFarBehind(r.Value)
-		tried, err := climb.Approach(ctx, l, l.Theta(from), stop)
+		tried, err := approach(ctx, l, l.Theta(from), stop)
 		if err != nil {
 			return nil, err
 		}

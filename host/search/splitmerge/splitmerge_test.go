@@ -13,6 +13,7 @@ import (
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/host/search/climb"
 	"github.com/gatedlearning/moe/host/search/searchtest"
 	"github.com/gatedlearning/moe/plugins/identity"
 )
@@ -159,11 +160,11 @@ func TestApplyScaled(t *testing.T) {
 func TestImprove(t *testing.T) {
 	p, top, merged := searchtest.Stuck(t)
 	l := searchtest.Likelihood(p, p.Rows)
-	better, err := Improve(t.Context(), l, merged, Of(p, nil, nil))
+	better, err := Improve(t.Context(), l, merged, Of(p, nil, nil), climb.Approach)
 	if err != nil || better == nil || better.Value > merged.Value-1 || better.Iterations <= merged.Iterations {
 		t.Errorf("from the merged maximum: %+v, error %v", better, err)
 	}
-	if better, err := Improve(t.Context(), l, top, Of(p, nil, nil)); err != nil || better != nil {
+	if better, err := Improve(t.Context(), l, top, Of(p, nil, nil), climb.Approach); err != nil || better != nil {
 		t.Errorf("from the top: %+v, error %v", better, err)
 	}
 
@@ -195,7 +196,7 @@ func TestImprove(t *testing.T) {
 		}
 	}
 	for name, r := range map[string]*optim.Result{"the top": best, "the slope": &slope} {
-		if better, err := Improve(t.Context(), l, r, Of(p, nil, nil)); err != nil || better != nil {
+		if better, err := Improve(t.Context(), l, r, Of(p, nil, nil), climb.Approach); err != nil || better != nil {
 			t.Errorf("from %s: a move gained %v, error %v", name, r.Value-better.Value, err)
 		}
 	}

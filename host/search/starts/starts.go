@@ -47,6 +47,16 @@ const (
 // to be mended, on more rows as well.
 const ScreenRidge = 0.1
 
+// From costlyExperts experts with costlyParams parameters on a start's own maximum, which is seldom the best, takes
+// longer to find than the way from there to the best.
+const (
+	costlyExperts = 10
+	costlyParams  = 500
+)
+
+// Costly says whether p has as many of both, and no more: see [Many].
+func Costly(p *problem.Problem) bool { return atLeast(p, costlyExperts, costlyParams) && !Many(p) }
+
 // From manyExperts experts with manyParams parameters on a climb costs so much, and starts at random meet the best
 // optimum so rarely, that none is made to its end that cannot catch up with the best. Fewer parameters cost less, and
 // moves carry their starts to the best.
@@ -56,8 +66,10 @@ const (
 )
 
 // Many says whether p has as many of both.
-func Many(p *problem.Problem) bool {
-	return p.OneGate() && p.Shape.Classes() >= manyExperts && p.Shape.Parameters() >= manyParams
+func Many(p *problem.Problem) bool { return atLeast(p, manyExperts, manyParams) }
+
+func atLeast(p *problem.Problem, experts, parameters int) bool {
+	return p.OneGate() && p.Shape.Classes() >= experts && p.Shape.Parameters() >= parameters
 }
 
 // Start is where candidates begin. Draw is given random numbers of the
@@ -164,8 +176,8 @@ func Own(p *problem.Problem, start *model.Params) Start {
 // Moments is a moment estimate of this kind with a gate fitted to it on part of the rows.
 func Moments(p *problem.Problem, e *moment.Evidence, kind string, est *moment.Estimate, part model.Rows) Start {
 	return Start{Kind: kind, Draw: func(ctx context.Context, _ *rand.Rand) (*model.Params, error) {
-		by := climber(climb.Climb)
-		if Many(p) {
+		by := climb.Way(climb.Climb)
+		if Many(p) || Costly(p) {
 			by = climb.Approach // the start's own climb goes on from there
 		}
 		q, _, err := fitGate(ctx, p, part, moment.Begin(p, e, est), ScreenRidge, 1, by)
@@ -181,13 +193,9 @@ func FitGate(ctx context.Context, p *problem.Problem, rows model.Rows, q *model.
 	return fitGate(ctx, p, rows, q, ridge, workers, climb.Climb)
 }
 
-// climber climbs as [climb.Climb] does.
-type climber func(ctx context.Context, l climb.Likelihood, theta []float64,
-	stop func(int, float64) bool) (*optim.Result, error)
-
 // fitGate is [FitGate] by another climb.
 func fitGate(ctx context.Context, p *problem.Problem, rows model.Rows, q *model.Params, ridge float64,
-	workers int, by climber) (*model.Params, *optim.Result, error) {
+	workers int, by climb.Way) (*model.Params, *optim.Result, error) {
 	q = q.Clone()
 	if p.Link == nil {
 		p.Shape.StartNoise(q, p.RMS())

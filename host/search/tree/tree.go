@@ -128,7 +128,7 @@ func rework(ctx context.Context, t *search.Task, c *search.Candidate) error {
 	l := loss.NewLikelihood(t.Problem.Rows, t.Problem.G, c.Params, t.Problem.Shape.Free(), t.Problem.Threads)
 	propose := splitmerge.Of(t.Problem, t.Problem.Rows, stream.New(t.Problem.Seed, stream.Rework, 0))
 	for range mostReworked {
-		better, err := splitmerge.Improve(ctx, l, c.Run, propose)
+		better, err := splitmerge.Improve(ctx, l, c.Run, propose, climb.Approach)
 		if better == nil || err != nil {
 			return err
 		}
