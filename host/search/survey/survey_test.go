@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/host/moment"
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/host/search"
@@ -648,4 +649,84 @@ func ended(value float64, status optim.Status, degenerate bool) *search.Candidat
 // from is a start at q.
 func from(q *model.Params) starts.Start {
 	return starts.Start{Kind: "fixed", Draw: func(context.Context, *rand.Rand) (*model.Params, error) { return q.Clone(), nil }}
+}
+
+// TestLate: of a table that is too large for a survey a late one is made. Its best is the maximum that the truth leads to, above one where
+// EM gets stuck, and what ends there has converged: of so many rows a run that EM ends is some tenths below. There is none under a tree,
+// of one expert, of few starts, or of more rows than its bound.
+func TestLate(t *testing.T) {
+	const n, budget = 20_001, 12
+	p := searchtest.Parallels(t, n, 3, func(row int) float64 { return []float64{-2, 2, 20}[row%3] }, problem.Request{})
+	e := searchtest.Measure(t, p)
+	if s, err := Small(t.Context(), p, e, budget); s != nil || err != nil {
+		t.Fatalf("a survey of a large table: %+v, %v", s, err)
+	}
+	top, stuck := searchtest.Climbed(t, p, p.Rows, searchtest.At(p, 0.3, -2, 2, 20)), searchtest.Climbed(t, p, p.Rows, searchtest.At(p, 2, 0, 19.5, 20.5))
+	if stuck.Value < top.Value+search.ContenderGap {
+		t.Fatalf("values %v and %v: nothing gets stuck here", stuck.Value, top.Value)
+	}
+	s, err := Late(t.Context(), p, e, budget)
+	if err != nil || s == nil {
+		t.Fatal(s, err)
+	}
+	if best := s.Best[0]; math.Abs(best.Run.Value-top.Value)*n > climb.Slack || best.Run.Status != optim.Converged || best.Rows != n {
+		t.Errorf("the best has %v (%v), the truth leads to %v", best.Run.Value, best.Run.Status, top.Value)
+	}
+	met := 0
+	for _, c := range s.Pool {
+		if c.Run.Value > top.Value+search.SameOptimum(n) {
+			continue
+		}
+		if c.Kind != starts.KindMove {
+			met++
+		}
+		if math.Abs(c.Run.Value-top.Value)*n > climb.Slack || c.Run.Status != optim.Converged {
+			t.Errorf("a %s start ended %v above the best, %v", c.Kind, (c.Run.Value-top.Value)*n, c.Run.Status)
+		}
+	}
+	if met != s.Met || met < search.LeastMet || s.Starts < met {
+		t.Errorf("%d of the starts have met the best: %+v", met, s)
+	}
+	large, under := *p, *p
+	large.Rows = &model.Data{N: mostLate/p.Shape.Parameters() + 1, D: 1}
+	under.Shape.Tree = searchtest.Tree(t, "2x(1,2)")
+	for name, c := range map[string]struct {
+		p      *problem.Problem
+		starts int
+	}{"one expert": {p.With(1), budget}, "a tree": {&under, budget}, "few starts": {p, leastStarts - 1}, "many rows": {&large, budget}} {
+		if s, err := Late(t.Context(), c.p, e, c.starts); s != nil || err != nil {
+			t.Errorf("%s: %+v, %v", name, s, err)
+		}
+	}
+}
+
+// TestLateIsTaken: a search that begins at the lower of two optima of three lines under two experts, from which split and merge lead
+// nowhere, and whose tests fail, ends at the higher with a late survey, and records what that gained.
+func TestLateIsTaken(t *testing.T) {
+	const n, budget = 300, 8
+	p, high, low := searchtest.Lower(t, n)
+	e, lost := searchtest.Measure(t, p), (low.Value-high.Value)*n
+	own := p.Units.OutOf(searchtest.Likelihood(p, p.Rows).Params(low.X))
+	for _, late := range []bool{false, true} {
+		s := search.Settings{Starts: 1, Own: own, Untested: !late}
+		if late {
+			s.Steps.LateSurvey = func(ctx context.Context, p *problem.Problem, e *moment.Evidence, _ int) (*search.Survey, error) {
+				return Late(ctx, p, e, budget)
+			}
+		}
+		found, err := search.Auto(t.Context(), p, e, s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, gains := low.Value, []search.Gain(nil)
+		if late {
+			want, gains = high.Value, []search.Gain{{Step: "survey", LogLikelihood: lost}}
+		}
+		if math.Abs(found.Best.Run.Value-want)*n > climb.Slack || (found.Survey != nil) != late {
+			t.Errorf("late %v: %v, want %v; survey %+v", late, found.Best.Run.Value, want, found.Survey)
+		}
+		if !cmp.Equal(found.Best.Gains, gains, cmpopts.EquateApprox(0, climb.Slack)) {
+			t.Errorf("late %v: gains %+v, want %+v", late, found.Best.Gains, gains)
+		}
+	}
 }

@@ -1,14 +1,17 @@
 package vacancy
 
 import (
+	"context"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/host/search"
+	"github.com/gatedlearning/moe/host/search/climb"
 	"github.com/gatedlearning/moe/host/search/searchtest"
 	"github.com/gatedlearning/moe/plugins/identity"
 )
@@ -132,5 +135,80 @@ func TestContain(t *testing.T) {
 	c, by, err := task.contain(t.Context(), below, search.Neighbour{Params: searchtest.Likelihood(p.With(2), p.Rows).Params(two.X), Value: two.Value}, nil)
 	if err != nil || c == nil || by != BySplit || c.Run.Value > two.Value+rising/float64(p.N()) {
 		t.Errorf("%+v by %q, %v; want at most %v", c, by, err, two.Value)
+	}
+}
+
+// TestVisit: of three lines under two experts, at the lower of two optima, a search goes on from the fit of an expert more, and of one
+// less, to the higher. What that came of and gained is recorded, the last steps are made of it on that occasion, and from the higher
+// nothing comes of either.
+func TestVisit(t *testing.T) {
+	p, high, low := searchtest.Lower(t, 140)
+	e, n := searchtest.Measure(t, p), float64(p.N())
+	lost := (low.Value - high.Value) * n
+	of := func(p *problem.Problem, run *optim.Result) search.Neighbour {
+		return search.Neighbour{Params: searchtest.Likelihood(p, p.Rows).Params(run.X), Value: run.Value}
+	}
+	fit := func(sigma float64, levels ...float64) search.Neighbour {
+		p := p.With(len(levels))
+		return of(p, searchtest.Climbed(t, p, p.Rows, searchtest.At(p, sigma, levels...)))
+	}
+	for _, from := range []search.Neighbour{fit(8, 0), fit(0.3, -10, 0, 10)} {
+		for _, best := range []*optim.Result{low, high} {
+			var when []search.Occasion
+			s := search.Steps{Places: search.Places{Visit: Places().Visit}, Last: []search.Step{{Name: "last",
+				Try: func(_ context.Context, _ *search.Task, c *search.Candidate, at search.Occasion) (*search.Candidate, error) {
+					when = append(when, at)
+					return c, nil
+				}}}}
+			found, err := search.Auto(t.Context(), p, e, search.Settings{Starts: 1, Untested: true, Steps: s, Own: p.Units.OutOf(of(p, best).Params), From: []search.Neighbour{from}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			k, gained := from.Params.K, best == low
+			if math.Abs(found.Best.Run.Value-high.Value)*n > climb.Slack || found.Best.Run.Status != optim.Converged {
+				t.Errorf("k = %d, from %v: %v (%v), the higher has %v", k, best.Value, found.Best.Run.Value, found.Best.Run.Status, high.Value)
+			}
+			if (found.Begun != nil) != gained || slices.Contains(when, search.BesideFit(k)) != gained || len(found.Best.Gains) > 0 != gained {
+				t.Errorf("k = %d, from %v: begun %+v, gains %+v, last steps at %v", k, best.Value, found.Begun, found.Best.Gains, when)
+			} else if gained && (found.Begun.From != k || math.Abs(found.Begun.Gain-lost) > climb.Slack || len(found.Best.Gains) != 1 ||
+				found.Best.Gains[0].Step != "fits of fewer or more experts" || math.Abs(found.Best.Gains[0].LogLikelihood-lost) > climb.Slack) {
+				t.Errorf("k = %d: begun %+v, gains %+v, want %v", k, found.Begun, found.Best.Gains, lost)
+			}
+		}
+	}
+}
+
+// TestVisitSeparates: from one line the search comes to two that a hard gate separates, within slack of the supremum, where it was at a
+// gate that is hard and wrong; and to nothing from the fit of a failed start, or where σ is given.
+func TestVisitSeparates(t *testing.T) {
+	p, _ := searchtest.Halves(t, 300, 1e9)
+	n, top := float64(p.N()), searchtest.Supremum(t, p)
+	one := p.With(1)
+	run := searchtest.Climbed(t, one, one.Rows, one.Shape.Blank(3))
+	from := []search.Neighbour{{Params: searchtest.Likelihood(one, one.Rows).Params(run.X), Value: run.Value}}
+	wrong := searchtest.Lopsided(p, 1e6)
+	wrong.Gating[0] = 2e5
+	at := func(value float64) *search.Candidate {
+		return &search.Candidate{Params: wrong, Rows: p.N(), Run: &optim.Result{Value: value, Status: optim.Converged}}
+	}
+	value := -logLikelihood(t, p, wrong) / n
+	task := &search.Task{Problem: p, Part: p.Rows, Starts: search.DefaultStarts, Steps: coreSteps()}
+	c, begun, err := Places().Visit(t.Context(), task, at(value), from)
+	if err != nil || c == nil {
+		t.Fatal(c, err)
+	}
+	if got := -c.Run.Value * n; math.Abs(got-top) > climb.Slack || c.Groups == nil || c.Ridge != 0 || begun.From != 1 || math.Abs(begun.Gain-(got+value*n)) > 1e-9*n {
+		t.Errorf("log-likelihood %v, groups %v, ridge %v, begun %+v; the supremum is %v", got, c.Groups, c.Ridge, begun, top)
+	}
+	given := *p
+	given.Shape.Sigma = 0.3
+	for name, of := range map[string]struct {
+		p    *problem.Problem
+		best *search.Candidate
+	}{"failed": {p, at(math.NaN())}, "a given sigma": {&given, at(value)}} {
+		task := &search.Task{Problem: of.p, Part: of.p.Rows, Starts: search.DefaultStarts, Steps: coreSteps()}
+		if c, begun, err := Places().Visit(t.Context(), task, of.best, from); c != nil || begun != nil || err != nil {
+			t.Errorf("%s: %+v, %+v, %v", name, c, begun, err)
+		}
 	}
 }
