@@ -171,13 +171,14 @@ var imports = map[string][]string{
 	"host/search/starts":     {"host/model", "host/moment", "host/loss", "host/optim", "host/problem", "host/search/climb", "host/search/partition", "internal/stream", gonum},
 
 	// What goes on from what it has found is handed to it, and what it begins with beside its own starts.
+	"host/search/hardgate": {"host/search", "host/search/climb", "host/search/separation", "internal/stream"},
 	"host/search/narrower": {"host/model", "host/moment", "host/loss", "host/search", "host/search/starts", "host/search/survey", "host/search/tree", "internal/stream"},
 	"host/search/penalty":  {"host/model", "host/loss", "host/loss/shrinkage", "host/infer", "host/optim", "host/problem", "host/search/climb", "internal/stream", gonum},
 	"host/search/rare":     {"host/model", "host/mixture", "host/loss", "host/problem", "host/search", "host/search/climb", "host/search/survey", "internal/stream", gonum},
 	"host/search/survey":   {"host/model", "host/mixture", "host/moment", "host/optim", "host/problem", "host/search", "host/search/climb", "host/search/partition", "host/search/starts", "internal/stream", gonum},
 	"host/search/tree":     {"host/model", "host/loss", "host/moment", "host/optim", "host/problem", "host/search", "host/search/arrange", "host/search/climb", "host/search/splitmerge", "host/search/starts", "internal/stream"},
-	"host/search/vacancy":  {"host/model", "host/mixture", "host/loss", "host/optim", "host/problem", "host/search", "host/search/climb", "host/search/partition", "host/search/splitmerge", "host/search/starts", "host/search/survey", "internal/kernel", "internal/numeric", "internal/stream", gonum},
-	"host/search/steps":    {"host/search", "host/search/narrower", "host/search/rare", "host/search/survey", "host/search/tree", "host/search/vacancy"},
+	"host/search/vacancy":  {"host/model", "host/mixture", "host/loss", "host/optim", "host/problem", "host/search", "host/search/climb", "host/search/hardgate", "host/search/partition", "host/search/splitmerge", "host/search/starts", "host/search/survey", "internal/kernel", "internal/numeric", "internal/stream", gonum},
+	"host/search/steps":    {"host/search", "host/search/hardgate", "host/search/narrower", "host/search/rare", "host/search/survey", "host/search/tree", "host/search/vacancy"},
 
 	// What tests of the search and its steps are made of.
 	"host/search/searchtest": {"sdk", "host/dataset", "host/loss", "host/model", "host/moment", "host/optim", "host/problem", "host/sample", "host/search/climb", "plugins/identity", gonum},
@@ -311,7 +312,7 @@ func TestReachable(t *testing.T) {
 		without := map[string][]string{
 			"host/report":            {"host/predict", "host/learn", "host/experiment", "host/catalog", "host/figures", "internal/pluginproc", "html/template", gonumPlot, grpc, "github.com/parquet-go"},
 			"host/report/page":       {"host/experiment", "host/catalog", "host/figures", "internal/pluginproc", gonumPlot, grpc, "github.com/parquet-go"},
-			"host/search":            {"host/search/narrower", "host/search/penalty", "host/search/rare", "host/search/survey", "host/search/tree", "host/search/vacancy", "host/search/steps"},
+			"host/search":            {"host/search/hardgate", "host/search/narrower", "host/search/penalty", "host/search/rare", "host/search/survey", "host/search/tree", "host/search/vacancy", "host/search/steps"},
 			"host/search/arrange":    {"host/search"},
 			"host/search/climb":      {"host/problem"},
 			"host/search/partition":  {"host/search"},

@@ -143,7 +143,7 @@ func (s *sharedGate) close() {
 
 // load reads the targets' tables side by side.
 func (s *sharedGate) load(ctx context.Context, act sdk.Activation) error {
-	task := &search.VectorTask{Full: s.noise == Full, Survey: steps.Several()}
+	task := &search.VectorTask{Full: s.noise == Full, Survey: steps.Several(), Steps: steps.OfSeveral()}
 	var rows, given []model.Rows
 	for _, t := range s.targets {
 		if err := ofItself("each of several targets", t.Source.Schema()); err != nil {

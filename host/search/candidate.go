@@ -61,6 +61,9 @@ func (c *Candidate) Place(ctx context.Context, s starts.Start, rng *rand.Rand) (
 	return err
 }
 
+// Refined is what became of c on more rows, nil where it was not refined.
+func (c *Candidate) Refined() *Candidate { return c.refined }
+
 // Failed says whether the start led nowhere: to no finite likelihood.
 func (c *Candidate) Failed() bool { return math.IsNaN(c.Run.Value) || math.IsInf(c.Run.Value, 0) }
 

@@ -3,16 +3,13 @@ package search
 import (
 	"context"
 	"math"
-	"math/rand/v2"
 	"slices"
 
 	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/search/climb"
-	"github.com/gatedlearning/moe/host/search/separation"
 	"github.com/gatedlearning/moe/host/search/starts"
-	"github.com/gatedlearning/moe/internal/stream"
 )
 
 // heldBack is what the ridge of the screening may cost of the total log-likelihood for
@@ -61,7 +58,7 @@ func (t *Task) letFall(ctx context.Context, c *Candidate, l Surface, free loss.F
 		ways = append(ways, &trial)
 	}
 	*c = *slices.MinFunc(ways, Compare)
-	if !climb.Hardenable(t.size()) {
+	if !climb.Hardenable(t.Size()) {
 		return nil
 	}
 	trial := from
@@ -127,7 +124,7 @@ func (t *Task) ClimbFrom(ctx context.Context, free loss.Free, kind string, q *mo
 
 // carry takes a candidate to a maximum on all rows, of what is free.
 func (t *Task) carry(ctx context.Context, c *Candidate, free loss.Free) error {
-	if climb.Hardenable(t.size()) {
+	if climb.Hardenable(t.Size()) {
 		return t.Anneal(ctx, c, free)
 	}
 	return t.Release(ctx, c, free)
@@ -164,7 +161,7 @@ func (t *Task) Anneal(ctx context.Context, c *Candidate, free loss.Free) error {
 	}
 	l.PenaliseGate(0)
 	l.ReuseCurvature()
-	most := climb.StepsFor(hardWork, t.size())
+	most := climb.StepsFor(hardWork, t.Size())
 	run, err := climb.GoOn(c.Run, func([]float64) (*optim.Result, error) {
 		return climb.Harden(ctx, l, l.Where(c), most)
 	})
@@ -182,101 +179,19 @@ func (t *Task) Anneal(ctx context.Context, c *Candidate, free loss.Free) error {
 	return c.finish(ctx, l)
 }
 
-// Reheating looks for a better arrangement of the rows on the two sides of each boundary of
-// a candidate whose gate separates: it puts a ridge back, climbs, and lets it fall.
-func Reheating() Step {
-	return inPlace("reheating", separatedSmall,
-		func(ctx context.Context, t *Task, c *Candidate, _ Occasion) error { return t.thaw(ctx, c) })
-}
-
-// separatedSmall says whether the gate of a candidate separates, on a table whose rows are looked at one by one.
-func separatedSmall(t *Task, c *Candidate) bool {
-	return c.Groups != nil && t.size() <= mostExchanged
-}
-
-// thaws are the ridges with which a gate that separates is made soft again, one after
-// the other until none of them has led any higher.
-var thaws = []float64{1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7}
-
-// thaw is [Reheating].
-func (t *Task) thaw(ctx context.Context, c *Candidate) error {
-	n := t.Problem.N()
-	if !separatedSmall(t, c) {
-		return nil
+// ReapplyRidge makes the gate of a candidate soft again on all rows by a ridge, which then falls: by another factor
+// from one way to the next.
+func (t *Task) ReapplyRidge(ctx context.Context, c *Candidate, ridge float64, way int) error {
+	n, l := t.Problem.N(), t.onAll(c)
+	if err := c.climbWith(ctx, l, ridge, n); err != nil {
+		return err
 	}
-	l := t.onAll(c)
-	try := attempts{most: len(thaws)}
-	for i := 0; try.more(); i++ {
-		trial := *c
-		if err := trial.climbWith(ctx, l, thaws[i%len(thaws)], n); err != nil {
-			return err
-		}
-		if err := trial.fall(ctx, l, falls[i%len(falls)], n); err != nil {
-			return err
-		}
-		if trial.Beats(c, n) {
-			*c = trial
-			try.gained()
-		}
-	}
-	return nil
+	return c.fall(ctx, l, falls[way%len(falls)], n)
 }
 
-const (
-	// mostExchanged is rows times parameters up to which gates are thawed and rows exchanged: of
-	// more, those on the wrong side of a boundary are few of many.
-	mostExchanged = 150_000
-	// exchangeRounds are the most rounds of exchanges, after each of which the experts are refitted.
-	exchangeRounds = 20
-)
-
-// RowExchange moves rows between the cells of the best, and of what was found otherwise, where their gates separate.
-func RowExchange() Step {
-	return Step{"row exchange", nil,
-		func(ctx context.Context, t *Task, best *Candidate, _ Occasion) (*Candidate, error) {
-			return t.exchanged(ctx, best)
-		}}
-}
-
-// exchanged returns the best of a candidate and what was found otherwise after exchanges.
-func (t *Task) exchanged(ctx context.Context, best *Candidate) (*Candidate, error) {
-	all := []*Candidate{best}
-	for _, c := range t.Others {
-		if c.refined != best {
-			all = append(all, c.refined)
-		}
-	}
-	err := Draw(ctx, t.Problem, all, stream.Exchange, 0, t.Exchange)
-	return slices.MinFunc(all, Compare), err
-}
-
-// Exchange looks for a better arrangement of the rows in the cells of a candidate whose
-// gate separates ([separation.Exchange]), after which the experts are refitted. Under a tree there are no such cells,
-// and nothing is exchanged.
-func (t *Task) Exchange(ctx context.Context, c *Candidate, rng *rand.Rand) error {
-	p := t.Problem
-	// Rows that are not 0 have no place in the cell of an expert that is.
-	if !c.Groups.OneGate() || p.Shape.ConstantGate || p.Shape.Zero || p.Size() > mostExchanged {
-		return nil
-	}
-	l := loss.NewLikelihood(p.Rows, p.G, c.Params, p.Shape.Free(), p.Threads)
-	for range exchangeRounds {
-		moved, err := separation.Exchange(ctx, p, c.Params, c.Groups, rng)
-		if moved == nil || err != nil {
-			return err
-		}
-		trial := *c
-		trial.Params = moved
-		if err := trial.finish(ctx, ofOne{l}); err != nil {
-			return err
-		}
-		if trial.Degenerate || !climb.Superior(trial.Run.Value, c.Run.Value, float64(p.N())) {
-			return nil
-		}
-		*c = trial
-	}
-	return nil
-}
+// Refit takes the experts and the noise of a candidate whose gate separates to their maximum on all rows, with the gate
+// as it is.
+func (t *Task) Refit(ctx context.Context, c *Candidate) error { return c.finish(ctx, t.onAll(c)) }
 
 // fall takes the ridge off a candidate, by a factor after each climb, until it costs
 // less than anybody could see. What is left then is a maximum, or a gate that

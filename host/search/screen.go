@@ -350,8 +350,8 @@ func (t *Task) rows() model.Rows {
 	return t.Problem.Rows
 }
 
-// size is rows times parameters.
-func (t *Task) size() int {
+// Size is rows times parameters.
+func (t *Task) Size() int {
 	if t.several != nil {
 		return t.Problem.N() * t.several.Parameters()
 	}

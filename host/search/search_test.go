@@ -44,7 +44,7 @@ func from(q *model.Params) starts.Start {
 // coreSteps are the steps of this package.
 func coreSteps() Steps {
 	return Steps{
-		Refined: []Step{OtherStarts(), Reheating(), RowExchange()},
+		Refined: []Step{OtherStarts()},
 		Last:    []Step{Perturbation(), Polish()},
 	}
 }

@@ -25,6 +25,7 @@ type VectorTask struct {
 	Starts   int                // at most
 	Own      *model.VectorParams
 	Survey   SurveyingSeveral // of a small table, before the screening; nil for none
+	Steps    Steps            // made of the best on all rows
 	Resume   State            // where an earlier search stood, of whose candidates Run is enough; zero for a new one
 	Follow
 }
@@ -161,8 +162,7 @@ func (t *VectorTask) Task() *Task { return t.task(t.Rows, nil, nil) }
 // task is the search as that for one target, the first, with all in the rows.
 func (t *VectorTask) task(part model.Rows, first, cycle []starts.Start) *Task {
 	return &Task{Problem: t.one(), Part: part, First: first, Cycle: cycle, Starts: t.Starts,
-		Steps:  Steps{Refined: []Step{OtherStarts(), Reheating()}, Last: []Step{Perturbation(), Polish()}},
-		Follow: t.Follow, several: t}
+		Steps: t.Steps, Follow: t.Follow, several: t}
 }
 
 // certify judges the optimum best, one of all, as [Certify] does.

@@ -51,7 +51,7 @@ func (t target) Read(ctx context.Context, fn func(*model.Block) error) error {
 // vectorTask is the search for the mixture that a sample is drawn from.
 func vectorTask(t testing.TB, s *sample.VectorSampler, act sdk.Activation, full bool, r problem.Request) *VectorTask {
 	t.Helper()
-	task := &VectorTask{Full: full, Starts: DefaultStarts}
+	task := &VectorTask{Full: full, Starts: DefaultStarts, Steps: coreSteps()}
 	var rows []model.Rows
 	r.K = s.Truth.K
 	for c := range s.Truth.M {
@@ -219,7 +219,7 @@ func TestVectorSeparation(t *testing.T) {
 			}
 			x, u, v = append(x, z), append(u, side+z+0.05*rng.NormFloat64()), append(v, 3*z-side+0.05*rng.NormFloat64())
 		}
-		task := &VectorTask{Starts: DefaultStarts}
+		task := &VectorTask{Starts: DefaultStarts, Steps: coreSteps()}
 		var rows []model.Rows
 		for _, y := range [][]float64{u, v} {
 			p := load(t, dataset.Matrix(mat.NewDense(600, 1, x), y), act, problem.Request{K: 2, Intercepts: problem.BothIntercepts})
@@ -252,7 +252,7 @@ func twoTargets(t *testing.T, n int, slope float64, full bool) *VectorTask {
 		}
 		u[r], v[r] = sign*(3+x.At(r, 0)/2)+0.3*rng.NormFloat64(), 2*sign+0.3*rng.NormFloat64()
 	}
-	task := &VectorTask{Full: full, Starts: DefaultStarts}
+	task := &VectorTask{Full: full, Starts: DefaultStarts, Steps: coreSteps()}
 	var rows []model.Rows
 	for _, y := range [][]float64{u, v} {
 		p := load(t, dataset.Matrix(x, y), activation(t, identity.Family), problem.Request{K: 2, Intercepts: problem.BothIntercepts})
@@ -420,7 +420,7 @@ func TestVectorScreening(t *testing.T) {
 
 // alone is the search for the mixture of one target, that of p.
 func alone(p *problem.Problem) *VectorTask {
-	return &VectorTask{Problems: []*problem.Problem{p}, Rows: model.Beside([]model.Rows{p.Rows}), Starts: DefaultStarts}
+	return &VectorTask{Problems: []*problem.Problem{p}, Rows: model.Beside([]model.Rows{p.Rows}), Starts: DefaultStarts, Steps: coreSteps()}
 }
 
 // ofOne is a candidate of alone where q leads to.
@@ -578,7 +578,7 @@ func TestVectorRefine(t *testing.T) {
 func TestVectorCertify(t *testing.T) {
 	const n = 400
 	levels := func(k int, rare bool) *VectorTask {
-		task := &VectorTask{Starts: DefaultStarts}
+		task := &VectorTask{Starts: DefaultStarts, Steps: coreSteps()}
 		var rows []model.Rows
 		for c := range 2 {
 			p := parallels(t, n, k, func(r int) float64 {
@@ -635,7 +635,7 @@ func TestVectorCertify(t *testing.T) {
 func TestVectorGoesOn(t *testing.T) {
 	const n = 120
 	for starts, want := range map[int]int{4: 4, 8: 8, 20: infer.StartsWanted} {
-		task := &VectorTask{Starts: starts}
+		task := &VectorTask{Starts: starts, Steps: coreSteps()}
 		rng := rand.New(rand.NewPCG(7, 7))
 		x, y := mat.NewDense(n, 1, normal(rng, n)), make([]float64, n)
 		var rows []model.Rows
@@ -661,7 +661,7 @@ func TestVectorGoesOn(t *testing.T) {
 // leads to the maximum that a start at the clusters does; from there none gains.
 func TestImproveSeveral(t *testing.T) {
 	levels := [2][]float64{{-4, 0, 4}, {3, -3, 3}}
-	task := &VectorTask{Full: true}
+	task := &VectorTask{Full: true, Steps: coreSteps()}
 	var rows []model.Rows
 	for _, of := range levels {
 		p := parallels(t, 900, 3, func(row int) float64 { return of[row%3] }, problem.Request{})

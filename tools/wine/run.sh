@@ -21,7 +21,7 @@ default='sdk sdk/gauss solver solver/properties expression host/atleast host/che
 	host/fitted/advice host/fitted/check host/fitted/compare host/fitted/jsonfile host/fitted/known host/fitted/progress host/fitted/stated
 	host/gru host/infer host/infer/gain host/infer/leaveoneout host/infer/sandwich host/infer/specification host/loss host/loss/constraint host/loss/gram host/loss/minibatch host/loss/shrinkage host/metric host/mixture host/model host/moment
 	host/network host/network/networkfile host/optim host/predict host/problem host/recheck host/report host/report/diagnosis host/report/numeral
-	host/report/page host/report/verdict host/result/warn host/sample host/search host/search/climb host/search/narrower host/search/rare
+	host/report/page host/report/verdict host/result/warn host/sample host/search host/search/climb host/search/hardgate host/search/narrower host/search/rare
 	host/search/splitmerge host/search/starts host/search/survey host/search/tree host/shard host/shard/newton host/spec host/sweep host/tensor host/terms internal/claims internal/conform internal/kernel
 	internal/memory internal/numeric internal/pluginproc internal/spotcheck internal/stream internal/strictjson internal/wasm
 	plugins/exp plugins/leakyrelu plugins/relu plugins/sigmoid plugins/tanh'

@@ -21,11 +21,13 @@ import (
 	"github.com/gatedlearning/moe/sdk"
 )
 
-// Lower is a problem of two experts, each with a noise of its own, on three lines, of which one has three sevenths of the rows and
-// the others two each, and two of its maxima: at the highest the first line has an expert of its own, at the other the third.
+// Lower is a problem of two experts, each with a noise of its own, on three lines, of which one has three sevenths of
+// the rows and the others two each, and two of its maxima: at the highest the first line has an expert of its own, at
+// the other the third.
 func Lower(t testing.TB, n int) (p *problem.Problem, high, low *optim.Result) {
 	t.Helper()
-	p = Parallels(t, n, 2, func(row int) float64 { return []float64{-10, -10, 0, 10, 10, 0, -10}[row%7] }, problem.Request{Noise: problem.PerExpert{}})
+	level := func(row int) float64 { return []float64{-10, -10, 0, 10, 10, 0, -10}[row%7] }
+	p = Parallels(t, n, 2, level, problem.Request{Noise: problem.PerExpert{}})
 	from := func(one, both float64) *optim.Result {
 		q := At(p, 0.3, one, both)
 		q.Sigma[1] = 5

@@ -3,6 +3,7 @@ package steps
 
 import (
 	"github.com/gatedlearning/moe/host/search"
+	"github.com/gatedlearning/moe/host/search/hardgate"
 	"github.com/gatedlearning/moe/host/search/narrower"
 	"github.com/gatedlearning/moe/host/search/rare"
 	"github.com/gatedlearning/moe/host/search/survey"
@@ -13,6 +14,14 @@ import (
 // Several is the survey of a fit of several targets under one gate.
 func Several() search.SurveyingSeveral { return survey.Several }
 
+// OfSeveral are the steps of a fit of several targets under one gate.
+func OfSeveral() search.Steps {
+	return search.Steps{
+		Refined: []search.Step{search.OtherStarts(), hardgate.Reheating()},
+		Last:    []search.Step{search.Perturbation(), search.Polish()},
+	}
+}
+
 // All are the steps of a fit.
 func All() search.Steps {
 	return search.Steps{
@@ -21,7 +30,7 @@ func All() search.Steps {
 		Tree:       tree.Starts,
 		Narrower:   narrower.Begin,
 		Refined: []search.Step{
-			survey.SoftStarts(), search.OtherStarts(), tree.SplitMerge(), search.Reheating(), search.RowExchange(),
+			survey.SoftStarts(), search.OtherStarts(), tree.SplitMerge(), hardgate.Reheating(), hardgate.RowExchange(),
 		},
 		Last:   []search.Step{search.Perturbation(), rare.Places(), search.Polish()},
 		Places: vacancy.Places(),

@@ -14,6 +14,7 @@ import (
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/host/search"
+	"github.com/gatedlearning/moe/host/search/hardgate"
 	"github.com/gatedlearning/moe/host/search/searchtest"
 	"github.com/gatedlearning/moe/plugins/identity"
 	"github.com/gatedlearning/moe/plugins/relu"
@@ -23,7 +24,9 @@ import (
 // targetsTask is the search for k experts of these targets under one gate.
 func targetsTask(t testing.TB, of sdk.Family, k, threads int, x *mat.Dense, ys ...[]float64) *search.VectorTask {
 	t.Helper()
-	task := &search.VectorTask{Starts: 8, Survey: Several} // a quarter of the work
+	task := &search.VectorTask{Starts: 8, Survey: Several, Steps: search.Steps{ // a quarter of the work
+		Refined: []search.Step{search.OtherStarts(), hardgate.Reheating()}, Last: []search.Step{search.Perturbation(), search.Polish()},
+	}}
 	var rows []model.Rows
 	for _, y := range ys {
 		p := searchtest.Load(t, dataset.Matrix(x, y), searchtest.Activation(t, of), problem.Request{K: k, Threads: threads, Intercepts: problem.BothIntercepts})

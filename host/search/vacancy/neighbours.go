@@ -11,6 +11,7 @@ import (
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/host/search"
+	"github.com/gatedlearning/moe/host/search/hardgate"
 	"github.com/gatedlearning/moe/host/search/partition"
 	"github.com/gatedlearning/moe/host/search/splitmerge"
 	"github.com/gatedlearning/moe/host/search/starts"
@@ -99,10 +100,11 @@ func (t visitor) visit(ctx context.Context, best *search.Candidate,
 	if found == nil {
 		return nil, nil, nil
 	}
-	if found, err = search.Reheating().Try(ctx, t.Task, found, 0); err != nil {
+	if err = hardgate.Reheat(ctx, t.Task, found); err != nil {
 		return nil, nil, err
 	}
-	if err := t.Task.Exchange(ctx, found, stream.New(p.Seed, stream.NeighbourExchange, begun.From)); err != nil {
+	rng := stream.New(p.Seed, stream.NeighbourExchange, begun.From)
+	if err = hardgate.Exchange(ctx, t.Task, found, rng); err != nil {
 		return nil, nil, err
 	}
 	if found, err = search.Make(ctx, t.Task, t.Steps.Last, found, search.BesideFit(begun.From)); err != nil {

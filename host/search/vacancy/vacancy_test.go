@@ -15,6 +15,7 @@ import (
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/host/sample"
 	"github.com/gatedlearning/moe/host/search"
+	"github.com/gatedlearning/moe/host/search/hardgate"
 	"github.com/gatedlearning/moe/host/search/partition"
 	"github.com/gatedlearning/moe/host/search/searchtest"
 	"github.com/gatedlearning/moe/plugins/exp"
@@ -28,7 +29,7 @@ import (
 // coreSteps are the steps of the search itself.
 func coreSteps() search.Steps {
 	return search.Steps{
-		Refined: []search.Step{search.OtherStarts(), search.Reheating(), search.RowExchange()},
+		Refined: []search.Step{search.OtherStarts(), hardgate.Reheating(), hardgate.RowExchange()},
 		Last:    []search.Step{search.Perturbation(), search.Polish()},
 	}
 }
