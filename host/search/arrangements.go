@@ -82,6 +82,6 @@ func (f *Found) refineMore(ctx context.Context, p *problem.Problem, all []*Candi
 	}
 	t := &Task{Problem: p, Part: p.Rows}
 	return out, Each(ctx, p, out, func(ctx context.Context, c *Candidate) error {
-		return t.Anneal(ctx, c, p.Shape.Free())
+		return t.MaximiseByEM(ctx, c, p.Shape.Free())
 	})
 }

@@ -52,7 +52,7 @@ func (t *Task) refine(ctx context.Context, all []*Candidate) (best *Candidate, e
 	for _, c := range all {
 		c.Contended = slices.Contains(field, c.refined)
 	}
-	going := releases{Task: t}
+	going := removals{Task: t}
 	for i, c := range field {
 		if t.Refining != nil {
 			t.Refining(i, len(field))
@@ -60,7 +60,7 @@ func (t *Task) refine(ctx context.Context, all []*Candidate) (best *Candidate, e
 		if c.Rows == n && c.Ridge == 0 && c.Run.Status == optim.Converged {
 			continue
 		}
-		if err := going.release(ctx, c, t.Problem.Shape.Free()); err != nil {
+		if err := going.remove(ctx, c, t.Problem.Shape.Free()); err != nil {
 			return nil, err
 		}
 	}
@@ -76,7 +76,7 @@ func (t *Task) refine(ctx context.Context, all []*Candidate) (best *Candidate, e
 	}
 	if sigma := t.Problem.Shape.Sigma; sigma > 0 {
 		best.Params = t.Problem.Shape.WithNoise(best.Params, sigma)
-		if err := t.Release(ctx, best, t.Problem.Shape.Estimated()); err != nil {
+		if err := t.RemoveRidge(ctx, best, t.Problem.Shape.Estimated()); err != nil {
 			return nil, err
 		}
 	}
@@ -141,7 +141,7 @@ func (t *Task) overlooked(ctx context.Context, all []*Candidate, best *Candidate
 		}
 		refined := *c
 		c.refined, refined.Whole = &refined, nil
-		if err := t.Release(ctx, &refined, t.Problem.Shape.Free()); err != nil {
+		if err := t.RemoveRidge(ctx, &refined, t.Problem.Shape.Free()); err != nil {
 			return nil, err
 		}
 		best = better(best, c.refined)
@@ -325,18 +325,18 @@ func (t *Task) perturb(ctx context.Context, c *Candidate, when Occasion) error {
 	return nil
 }
 
-// Polish is Newton's method with the exact Hessian.
-func Polish() Step {
+// ExactNewton is Newton's method with the exact Hessian.
+func ExactNewton() Step {
 	return inPlace("exact Newton", nil,
-		func(ctx context.Context, t *Task, c *Candidate, _ Occasion) error { return t.finishSmooth(ctx, c) })
+		func(ctx context.Context, t *Task, c *Candidate, _ Occasion) error { return t.exactNewton(ctx, c) })
 }
 
-// finishSmooth takes the best to its maximum where the likelihood is smooth and the climb
+// exactNewton takes the best to its maximum where the likelihood is smooth and the climb
 // gave up before: its Hessian has no terms in g″, and where they matter its steps are
 // soon too small to be worth their cost. A best that is there already stays as it is, to the byte;
 // one whose run has settled is: with the terms in g″ a step is longer by the factor by which
 // steps without them would go on to shrink, and those that settle shrink fast.
-func (t *Task) finishSmooth(ctx context.Context, c *Candidate) error {
+func (t *Task) exactNewton(ctx context.Context, c *Candidate) error {
 	p := t.Problem
 	if len(p.Kinks()) > 0 || c.Groups != nil || c.Ridge > 0 || c.Degenerate || c.Failed() || c.Rows != p.N() ||
 		c.Run.Settled {

@@ -324,10 +324,10 @@ func TestOverlooked(t *testing.T) {
 	}
 }
 
-// TestFinishSmooth: where g is smooth and the climb gave up before, the best goes on until the gradient is rounding.
+// TestExactNewton: where g is smooth and the climb gave up before, the best goes on until the gradient is rounding.
 // Everything else stays as it is: what has kinks, or settled, or a gate that separates or is held, what shrank or
 // failed, and what is of other rows.
-func TestFinishSmooth(t *testing.T) {
+func TestExactNewton(t *testing.T) {
 	p, truth := drawn(t, tanh.Family, 2, 4, 300, 0.3, 4, problem.Request{})
 	kinked, bent := drawn(t, relu.Family, 2, 4, 300, 0.3, 4, problem.Request{})
 	short := func(p *problem.Problem, q *model.Params) *Candidate {
@@ -365,7 +365,7 @@ func TestFinishSmooth(t *testing.T) {
 			c.is(got)
 		}
 		was := *got
-		if err := (&Task{Steps: coreSteps(), Problem: c.p, Part: c.p.Rows}).finishSmooth(t.Context(), got); err != nil {
+		if err := (&Task{Steps: coreSteps(), Problem: c.p, Part: c.p.Rows}).exactNewton(t.Context(), got); err != nil {
 			t.Fatal(err)
 		}
 		if stays := got.Run == was.Run && got.Params == was.Params; stays != (c.is != nil) {

@@ -45,7 +45,7 @@ func from(q *model.Params) starts.Start {
 func coreSteps() Steps {
 	return Steps{
 		Refined: []Step{OtherStarts()},
-		Last:    []Step{Perturbation(), Polish()},
+		Last:    []Step{Perturbation(), ExactNewton()},
 	}
 }
 

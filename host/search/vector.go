@@ -142,7 +142,7 @@ func (t *VectorTask) keep(ctx context.Context, f *VectorFound) error {
 	n := t.one().N()
 	c := &Candidate{Kind: starts.KindOwn, Vector: t.Join(coordinates), Run: new(optim.Result), Rows: n}
 	l := t.likelihood(t.Rows, c.Vector, t.one().Threads)
-	if err := c.settle(ctx, ofSeveral{l}, n); err != nil {
+	if err := c.maximise(ctx, ofSeveral{l}, n); err != nil {
 		return err
 	}
 	if c.Run.Status != optim.Converged || !c.Beats(f.Best, n) {

@@ -278,15 +278,15 @@ func (t *VectorTask) at(slope float64) *model.VectorParams {
 	return t.Join(coordinates)
 }
 
-// TestVectorRelease: a gate that separates ends without a ridge and as near to its supremum, which twice its slope shows, as slack, with
+// TestVectorRemoveRidge: a gate that separates ends without a ridge and as near to its supremum, which twice its slope shows, as slack, with
 // the experts at a maximum; one that is steep where rows overlap ends at the maximum of all parameters. Candidates go on their path.
-func TestVectorRelease(t *testing.T) {
+func TestVectorRemoveRidge(t *testing.T) {
 	const n = 300
 	for slope, hard := range map[float64]bool{1: false, 15: false, 1e9: true} {
 		task := twoTargets(t, n, slope, true)
 		c := &Candidate{Vector: task.at(min(slope, 3)), Run: &optim.Result{Iterations: 3, Trace: []float64{9}}, Rows: n}
 		free := task.one().Shape.Free()
-		if err := task.task(task.Rows, nil, nil).Release(t.Context(), c, free); err != nil {
+		if err := task.task(task.Rows, nil, nil).RemoveRidge(t.Context(), c, free); err != nil {
 			t.Fatal(err)
 		}
 		var want *separation.Groups
@@ -509,7 +509,7 @@ func TestVectorFinish(t *testing.T) {
 			c.is(got)
 		}
 		was := *got
-		if err := task.make(t.Context(), Polish(), got); err != nil {
+		if err := task.make(t.Context(), ExactNewton(), got); err != nil {
 			t.Fatal(err)
 		}
 		if stays := got.Run == was.Run && got.Vector == was.Vector; stays != (c.is != nil) {
@@ -526,7 +526,7 @@ func TestVectorFinish(t *testing.T) {
 			t.Errorf("%d iterations after %d, %v", got.Run.Iterations, was.Run.Iterations, got.Run.Status)
 		}
 		there := *got
-		if err := task.make(t.Context(), Polish(), &there); err != nil || there.Run != got.Run {
+		if err := task.make(t.Context(), ExactNewton(), &there); err != nil || there.Run != got.Run {
 			t.Errorf("what is there goes on: %+v, error %v", there.Run, err)
 		}
 	}

@@ -89,7 +89,7 @@ func Climb(ctx context.Context, l Likelihood, theta []float64,
 	return climbBy(ctx, l, theta, stop, optim.EM)
 }
 
-// Extrapolated is [Climb] for a gate on its way to a hard one, on which plain steps of EM creep at the last: they are
+// Extrapolated is [Climb] for a gate on its way to a hard one, on which plain steps of EM crawl at the last: they are
 // extrapolated.
 func Extrapolated(ctx context.Context, l Likelihood, theta []float64,
 	stop func(iteration int, value float64) bool) (*optim.Result, error) {

@@ -26,13 +26,13 @@ func StepsFor(work float64, size int) int {
 	return min(MostSteps, max(leastHardening, int(work/float64(size))))
 }
 
-// Creep runs EM from θ, extrapolated, of which each step makes a gate that separates a little harder, until runs can be
-// compared.
-func Creep(ctx context.Context, l optim.EMStepper, theta []float64, most int) (*optim.Result, error) {
+// EMUntilComparable runs EM from θ, extrapolated, of which each step makes a gate that separates a little harder, until
+// runs can be compared.
+func EMUntilComparable(ctx context.Context, l optim.EMStepper, theta []float64, most int) (*optim.Result, error) {
 	return optim.SQUAREM(ctx, l, theta, optim.Settings{Iterations: most, Tolerance: softGain})
 }
 
-// Harden is [Creep] until a step gains next to nothing.
-func Harden(ctx context.Context, l optim.EMStepper, theta []float64, most int) (*optim.Result, error) {
+// EMToConvergence is [EMUntilComparable] until a step gains next to nothing.
+func EMToConvergence(ctx context.Context, l optim.EMStepper, theta []float64, most int) (*optim.Result, error) {
 	return optim.SQUAREM(ctx, l, theta, optim.Settings{Iterations: most, Tolerance: hardGain})
 }

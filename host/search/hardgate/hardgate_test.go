@@ -142,7 +142,7 @@ func TestSizes(t *testing.T) {
 }
 
 // TestExchange: a gate that is hard, and wrong by the rows between its boundary and the
-// right one, stays as it is where it is released, and reaches the supremum by exchanges.
+// right one, stays as it is where its ridge is taken off, and reaches the supremum by exchanges.
 func TestExchange(t *testing.T) {
 	const n = 500
 	p, _ := halves(t, n, 1e9)

@@ -13,10 +13,10 @@ import (
 	"github.com/gatedlearning/moe/host/problem"
 )
 
-// cells are the rows of a gate that separates, each in the cell of the group of experts
+// hardGate is the rows of a gate that separates, each in the cell of the group of experts
 // whose logit is the largest. The logits can be moved; the experts, and the gate within a
 // group, stay as they are.
-type cells struct {
+type hardGate struct {
 	from    *model.Params
 	groups  []int       // of the experts
 	names   []int       // of the groups, in the order of all that follows
@@ -34,10 +34,10 @@ type cells struct {
 // gains.
 type crossing struct{ at, gain float64 }
 
-// newCells are the cells of a gate that separates these groups.
-func newCells(ctx context.Context, p *problem.Problem, q *model.Params, groups []int) (*cells, error) {
+// newHardGate is a gate that separates these groups.
+func newHardGate(ctx context.Context, p *problem.Problem, q *model.Params, groups []int) (*hardGate, error) {
 	n := p.N()
-	s := &cells{from: q, groups: groups, columns: p.Shape.GateFeatures(), slope: make([]float64, n)}
+	s := &hardGate{from: q, groups: groups, columns: p.Shape.GateFeatures(), slope: make([]float64, n)}
 	for i, g := range groups {
 		if g == i {
 			s.names = append(s.names, g)
@@ -127,7 +127,7 @@ func (v *groupValues) of(b *model.Block, members []int, name int) []float64 {
 // log-likelihood is the largest after t·v has been added to the coefficients of group
 // g, the one around 0 if it is among them, and how much larger it is there than at 0. A row comes over to g, or goes
 // away to the next, at one t.
-func (s *cells) along(g int, v []float64) (lo, hi, gain float64) {
+func (s *hardGate) along(g int, v []float64) (lo, hi, gain float64) {
 	clear(s.slope)
 	for j, a := range v {
 		floats.AddScaled(s.slope, a, s.x[j])
@@ -216,8 +216,8 @@ func sift(c []crossing, i int) {
 	}
 }
 
-// move adds t·v to the coefficients of group g, after [cells.along] with the same v.
-func (s *cells) move(g int, v []float64, t float64) {
+// move adds t·v to the coefficients of group g, after [hardGate.along] with the same v.
+func (s *hardGate) move(g int, v []float64, t float64) {
 	floats.AddScaled(s.logit[g], t, s.slope)
 	floats.AddScaled(s.moved[g], t, v)
 }
@@ -232,7 +232,7 @@ const exchangeTries = 500
 // that gains next to nothing, or a row is too near to a boundary.
 func Exchange(ctx context.Context, p *problem.Problem, q *model.Params, groups *Groups,
 	rng *rand.Rand) (*model.Params, error) {
-	s, err := newCells(ctx, p, q, groups.of[0])
+	s, err := newHardGate(ctx, p, q, groups.of[0])
 	if err != nil || s.improve(rng) <= slack {
 		return nil, err
 	}
@@ -243,7 +243,7 @@ func Exchange(ctx context.Context, p *problem.Problem, q *model.Params, groups *
 // exchangeTries for each have gained nothing, and returns what was gained. It goes to a random place of the best
 // interval, so that the next line begins elsewhere even where nothing is gained, but to none near
 // its ends, where some row is near a boundary.
-func (s *cells) improve(rng *rand.Rand) (gained float64) {
+func (s *hardGate) improve(rng *rand.Rand) (gained float64) {
 	v := make([]float64, len(s.x))
 	for idle := 0; idle < exchangeTries*len(s.names); idle++ {
 		g := rng.IntN(len(s.names))
@@ -271,7 +271,7 @@ func inside(rng *rand.Rand, lo, hi float64) float64 { return lo + (hi-lo)*(1+2*r
 const hardGap, leastGap = 30, 1e-8
 
 // params are those from which the cells were made with the logits as they have been moved.
-func (s *cells) params() *model.Params {
+func (s *hardGate) params() *model.Params {
 	q := s.from.Clone()
 	for m, g := range s.names {
 		w, v := make([]float64, q.D), 0.0
@@ -291,7 +291,7 @@ func (s *cells) params() *model.Params {
 
 // hard are params with a gate so steep that every row has one group for certain; nil where
 // a row is too near to a boundary for that.
-func (s *cells) hard() *model.Params {
+func (s *hardGate) hard() *model.Params {
 	gap, largest := s.gap()
 	if gap < leastGap*largest {
 		return nil
@@ -301,7 +301,7 @@ func (s *cells) hard() *model.Params {
 
 // gap returns by how much at least the logit of a row's cell is above the next, and the
 // largest of all.
-func (s *cells) gap() (gap, largest float64) {
+func (s *hardGate) gap() (gap, largest float64) {
 	gap = math.Inf(1)
 	for r := range s.slope {
 		first, second := math.Inf(-1), math.Inf(-1)

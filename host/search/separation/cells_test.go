@@ -67,8 +67,8 @@ func TestAlong(t *testing.T) {
 		floats.Scale(50, q.Gating)
 		floats.AddTo(q.Gate(1), q.Gate(2), searchtest.Normal(rng, q.D))
 		v, g := searchtest.Normal(rng, 4), rng.IntN(3)
-		cells := func() *cells {
-			s, err := newCells(t.Context(), &weighted, q, groups)
+		cells := func() *hardGate {
+			s, err := newHardGate(t.Context(), &weighted, q, groups)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -121,7 +121,7 @@ func TestMovesCount(t *testing.T) {
 	q := p.Shape.Blank(1)
 	copy(q.Regressors, searchtest.Normal(rng, len(q.Regressors)))
 	copy(q.Gating, searchtest.Normal(rng, len(q.Gating)))
-	s, err := newCells(t.Context(), p, q, []int{0, 1, 2, 3})
+	s, err := newHardGate(t.Context(), p, q, []int{0, 1, 2, 3})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,7 +147,7 @@ func TestMovesCount(t *testing.T) {
 	if hard == nil {
 		t.Fatal("a row is too near to a boundary")
 	}
-	same, err := newCells(t.Context(), p, hard, []int{0, 1, 2, 3})
+	same, err := newHardGate(t.Context(), p, hard, []int{0, 1, 2, 3})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -184,7 +184,7 @@ func TestGap(t *testing.T) {
 		{[][]float64{{1e8, 5}, {1e8 - 1, 0}}, 1, 1e8, hardGap}, // the least that may be
 		{[][]float64{{2e9, 50}, {2e9 - 40, 0}}, 40, 2e9, 1},
 	} {
-		s := &cells{from: from, groups: []int{0, 1}, names: []int{0, 1}, columns: []int{0}, logit: c.logit, slope: make([]float64, 2), moved: [][]float64{{3}, {0}}}
+		s := &hardGate{from: from, groups: []int{0, 1}, names: []int{0, 1}, columns: []int{0}, logit: c.logit, slope: make([]float64, 2), moved: [][]float64{{3}, {0}}}
 		if gap, largest := s.gap(); gap != c.gap || largest != c.largest {
 			t.Errorf("%v: gap %v of %v, want %v of %v", c.logit, gap, largest, c.gap, c.largest)
 		}
@@ -196,9 +196,9 @@ func TestGap(t *testing.T) {
 }
 
 // byHand are the cells of two groups at rows of one feature, with what each row is worth in either.
-func byHand(x, logit []float64, values ...[2]float64) *cells {
+func byHand(x, logit []float64, values ...[2]float64) *hardGate {
 	n := len(x)
-	s := &cells{groups: []int{0, 1}, names: []int{0, 1}, columns: []int{0}, x: [][]float64{x},
+	s := &hardGate{groups: []int{0, 1}, names: []int{0, 1}, columns: []int{0}, x: [][]float64{x},
 		logit: [][]float64{logit, make([]float64, n)}, slope: make([]float64, n), moved: [][]float64{{0}, {0}}, value: make([][]float64, 2)}
 	for _, v := range values {
 		s.value[0], s.value[1] = append(s.value[0], v[0]), append(s.value[1], v[1])
@@ -210,7 +210,7 @@ func byHand(x, logit []float64, values ...[2]float64) *cells {
 // both sides gain alike the line goes up.
 func TestAlongByHand(t *testing.T) {
 	for name, c := range map[string]struct {
-		s            *cells
+		s            *hardGate
 		lo, hi, gain float64
 	}{
 		"both gain":           {byHand([]float64{1, -1, 1}, []float64{0.5, -2, 9}, [2]float64{0, 1}, [2]float64{5, 1}, [2]float64{}), -9, -2, 5},

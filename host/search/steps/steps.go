@@ -18,7 +18,7 @@ func Several() search.SurveyingSeveral { return survey.Several }
 func OfSeveral() search.Steps {
 	return search.Steps{
 		Refined: []search.Step{search.OtherStarts(), hardgate.Reheating()},
-		Last:    []search.Step{search.Perturbation(), search.Polish()},
+		Last:    []search.Step{search.Perturbation(), search.ExactNewton()},
 	}
 }
 
@@ -32,7 +32,7 @@ func All() search.Steps {
 		Refined: []search.Step{
 			survey.SoftStarts(), search.OtherStarts(), tree.SplitMerge(), hardgate.Reheating(), hardgate.RowExchange(),
 		},
-		Last:   []search.Step{search.Perturbation(), rare.Places(), search.Polish()},
+		Last:   []search.Step{search.Perturbation(), rare.Places(), search.ExactNewton()},
 		Places: vacancy.Places(),
 	}
 }

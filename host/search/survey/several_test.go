@@ -25,7 +25,7 @@ import (
 func targetsTask(t testing.TB, of sdk.Family, k, threads int, x *mat.Dense, ys ...[]float64) *search.VectorTask {
 	t.Helper()
 	task := &search.VectorTask{Starts: 8, Survey: Several, Steps: search.Steps{ // a quarter of the work
-		Refined: []search.Step{search.OtherStarts(), hardgate.Reheating()}, Last: []search.Step{search.Perturbation(), search.Polish()},
+		Refined: []search.Step{search.OtherStarts(), hardgate.Reheating()}, Last: []search.Step{search.Perturbation(), search.ExactNewton()},
 	}}
 	var rows []model.Rows
 	for _, y := range ys {

@@ -23,8 +23,8 @@ const (
 	reusingRows = 20
 )
 
-// soften adds soft starts to the survey, where the gate of its best becomes hard.
-func (s *surveyor) soften(ctx context.Context) error {
+// addSoftStarts adds soft starts to the survey, where the gate of its best becomes hard.
+func (s *surveyor) addSoftStarts(ctx context.Context) error {
 	if len(s.pool) == 0 || !search.Hardens(s.likelihood(), s.pool[0]) {
 		return nil
 	}
@@ -66,14 +66,14 @@ func SoftStarts() search.Step {
 		Applies: func(t *search.Task, _ *search.Candidate) bool { return t.Others == nil },
 		Try: func(ctx context.Context, t *search.Task, best *search.Candidate,
 			_ search.Occasion) (_ *search.Candidate, err error) {
-			t.Others, err = softened(ctx, t, best)
+			t.Others, err = fromSoftStarts(ctx, t, best)
 			return best, err
 		}}
 }
 
-// softened are the maxima on all rows that soft starts lead to, where the gate of the best becomes hard, the table
-// is too large for a survey, and not so large that a gate cannot be hardened by EM.
-func softened(ctx context.Context, t *search.Task, best *search.Candidate) ([]*search.Candidate, error) {
+// fromSoftStarts are the maxima on all rows that soft starts lead to, where the gate of the best becomes hard, the
+// table is too large for a survey, and not so large that a gate cannot be hardened by EM.
+func fromSoftStarts(ctx context.Context, t *search.Task, best *search.Candidate) ([]*search.Candidate, error) {
 	p := t.Problem
 	if t.Soft.Draw == nil || !climb.Hardenable(p.Size()) {
 		return nil, nil
@@ -94,7 +94,7 @@ func softened(ctx context.Context, t *search.Task, best *search.Candidate) ([]*s
 	}
 	ends = elites(ends, p.N())
 	err = search.Each(ctx, p, ends, func(ctx context.Context, c *search.Candidate) error {
-		return t.Anneal(ctx, c, p.Shape.Free())
+		return t.MaximiseByEM(ctx, c, p.Shape.Free())
 	})
 	return slices.DeleteFunc(ends, func(c *search.Candidate) bool { return idleBeside(c, best, p.N()) }), err
 }
@@ -134,7 +134,7 @@ func (s *softStarts) run(ctx context.Context) (ends []*search.Candidate, err err
 		best := search.BestOf(ends, math.Inf(1))
 		wave, err := begun(ctx, s.problem, slices.Repeat([]starts.Start{s.start}, s.wave), s.use, runs,
 			func(ctx context.Context, c *search.Candidate, from starts.Start, rng *rand.Rand) error {
-				return s.creep(ctx, c, from, rng, best)
+				return s.runByEM(ctx, c, from, rng, best)
 			})
 		if err != nil {
 			return nil, err
@@ -165,8 +165,8 @@ func (s *softStarts) settled(ends []*search.Candidate, runs int) bool {
 	return seen.Conclusive(s.least)
 }
 
-// creep runs a start as far as it may yet be the best.
-func (s *softStarts) creep(ctx context.Context, c *search.Candidate, from starts.Start, rng *rand.Rand,
+// runByEM runs a start as far as it may yet be the best.
+func (s *softStarts) runByEM(ctx context.Context, c *search.Candidate, from starts.Start, rng *rand.Rand,
 	best float64) (err error) {
 	if err = c.Place(ctx, from, rng); err != nil {
 		return err
@@ -177,12 +177,12 @@ func (s *softStarts) creep(ctx context.Context, c *search.Candidate, from starts
 	}
 	l := room.take()
 	defer room.put(l)
-	if c.Run, err = climb.Creep(ctx, l, l.Where(c), s.steps); err != nil {
+	if c.Run, err = climb.EMUntilComparable(ctx, l, l.Where(c), s.steps); err != nil {
 		return err
 	}
 	if c.Run.Status == optim.Converged && c.Run.Value < best+climb.SoftGap/float64(s.problem.N()) {
 		c.Run, err = climb.GoOn(c.Run, func(x []float64) (*optim.Result, error) {
-			return climb.Harden(ctx, l, x, s.steps)
+			return climb.EMToConvergence(ctx, l, x, s.steps)
 		})
 		if err != nil {
 			return err

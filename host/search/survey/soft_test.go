@@ -12,10 +12,10 @@ import (
 	"github.com/gatedlearning/moe/host/search/starts"
 )
 
-// TestSoftened: where the gate of the best is hard, in another arrangement than the rows', soft starts
+// TestFromSoftStarts: where the gate of the best is hard, in another arrangement than the rows', soft starts
 // lead to the supremum, and the search returns it; where it is soft, or there are no such starts,
 // none are made.
-func TestSoftened(t *testing.T) {
+func TestFromSoftStarts(t *testing.T) {
 	p, _ := searchtest.Halves(t, 500, 1e9)
 	wrong := searchtest.Lopsided(p, 0)
 	wrong.Gating[0], wrong.Gating[1] = 1e4, 1e3 // the boundary is nearly x1 = 0
@@ -27,7 +27,7 @@ func TestSoftened(t *testing.T) {
 	worst := &search.Candidate{Run: &optim.Result{Value: value, X: l.Theta(wrong), Status: optim.Converged}, Params: wrong, Rows: p.N()}
 	random := starts.Random(p, searchtest.Measure(t, p))
 	task := &search.Task{Problem: p, Part: p.Rows, Starts: search.DefaultStarts, Soft: random}
-	ends, err := softened(t.Context(), task, worst)
+	ends, err := fromSoftStarts(t.Context(), task, worst)
 	if err != nil || len(ends) == 0 {
 		t.Fatal(ends, err)
 	}
@@ -44,18 +44,18 @@ func TestSoftened(t *testing.T) {
 	}
 
 	task = &search.Task{Problem: p, Part: p.Rows, Starts: search.DefaultStarts}
-	if ends, err := softened(t.Context(), task, worst); len(ends) > 0 || err != nil {
+	if ends, err := fromSoftStarts(t.Context(), task, worst); len(ends) > 0 || err != nil {
 		t.Errorf("%v, %v of no starts", ends, err)
 	}
 	large := *p
 	large.Rows = &model.Data{N: 1_000_000, D: 2}
 	task = &search.Task{Problem: &large, Part: p.Rows, Starts: search.DefaultStarts, Soft: random}
-	if ends, err := softened(t.Context(), task, worst); len(ends) > 0 || err != nil {
+	if ends, err := fromSoftStarts(t.Context(), task, worst); len(ends) > 0 || err != nil {
 		t.Errorf("%v, %v of a table on which no gate is hardened by EM", ends, err)
 	}
 	p, truth := searchtest.Halves(t, 500, 1)
 	task = &search.Task{Problem: p, Part: p.Rows, Starts: search.DefaultStarts, Soft: starts.Random(p, searchtest.Measure(t, p))}
-	if ends, err := softened(t.Context(), task, &search.Candidate{Run: &optim.Result{}, Params: truth}); len(ends) > 0 || err != nil {
+	if ends, err := fromSoftStarts(t.Context(), task, &search.Candidate{Run: &optim.Result{}, Params: truth}); len(ends) > 0 || err != nil {
 		t.Errorf("%v, %v with a soft gate", ends, err)
 	}
 }

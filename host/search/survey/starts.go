@@ -75,7 +75,7 @@ func (s *surveyor) moved(rng *rand.Rand, from []*search.Candidate) (all []*model
 	drop := rng.IntN(k)
 	split := (drop + 1 + rng.IntN(k-1)) % k
 	for c, q := range all {
-		q = soften(q)
+		q = withSoftGate(q)
 		all[c] = q
 		if s.problem.Shape.Density().Domain().Scale {
 			for i, sigma := range q.Sigma {
@@ -110,8 +110,8 @@ func (s *surveyor) moved(rng *rand.Rand, from []*search.Candidate) (all []*model
 	return all
 }
 
-// soften returns p with a gate that is no steeper than softest.
-func soften(p *model.Params) *model.Params {
+// withSoftGate returns p with a gate that is no steeper than softest.
+func withSoftGate(p *model.Params) *model.Params {
 	q, steepest := p.Clone(), 0.0
 	for i := range q.Gates() {
 		steepest = max(steepest, floats.Norm(q.Gate(i), 2))

@@ -145,7 +145,7 @@ func (s *surveyor) make(ctx context.Context, e *moment.Evidence) (_ *search.Surv
 		return nil, err
 	}
 	s.Best = elites(s.pool, p.N())
-	if err := s.soften(ctx); err != nil {
+	if err := s.addSoftStarts(ctx); err != nil {
 		return nil, err
 	}
 	s.Count(s.pool, s.problem.N())
@@ -439,19 +439,19 @@ func elites(pool []*search.Candidate, n int) (out []*search.Candidate) {
 func (s *surveyor) refine(ctx context.Context) error {
 	t := s.task()
 	err := search.Each(ctx, s.problem, s.Best, func(ctx context.Context, c *search.Candidate) error {
-		return t.Anneal(ctx, c, s.problem.Shape.Free())
+		return t.MaximiseByEM(ctx, c, s.problem.Shape.Free())
 	})
 	if err != nil || len(s.Best) == 0 {
 		return err
 	}
 	slices.SortStableFunc(s.Best, search.Compare)
-	if released := *s.Best[0]; released.Groups != nil {
-		released.Groups = nil
-		if err := t.Release(ctx, &released, s.problem.Shape.Free()); err != nil {
+	if freed := *s.Best[0]; freed.Groups != nil {
+		freed.Groups = nil
+		if err := t.RemoveRidge(ctx, &freed, s.problem.Shape.Free()); err != nil {
 			return err
 		}
-		if search.Compare(&released, s.Best[0]) < 0 {
-			s.Best[0] = &released
+		if search.Compare(&freed, s.Best[0]) < 0 {
+			s.Best[0] = &freed
 		}
 	}
 	return nil

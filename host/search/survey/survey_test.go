@@ -106,13 +106,13 @@ func TestSurveyCounts(t *testing.T) {
 	}
 }
 
-// TestSoften: the steepest gate has the norm softest, the directions stay, and soft
+// TestWithSoftGate: the steepest gate has the norm softest, the directions stay, and soft
 // gates stay as they are.
-func TestSoften(t *testing.T) {
+func TestWithSoftGate(t *testing.T) {
 	p := model.NewParams(3, 2)
 	copy(p.Gating, []float64{30, 40, 3, 0})
 	p.GatingIntercepts = []float64{10, -5}
-	q := soften(p)
+	q := withSoftGate(p)
 	factor := softest / 50.0
 	for i, v := range p.Gating {
 		if math.Abs(q.Gating[i]-factor*v) > 1e-12 {
@@ -122,7 +122,7 @@ func TestSoften(t *testing.T) {
 	if math.Abs(q.GatingIntercepts[0]-factor*10) > 1e-12 {
 		t.Errorf("intercepts %v", q.GatingIntercepts)
 	}
-	if again := soften(q); !slices.Equal(again.Gating, q.Gating) {
+	if again := withSoftGate(q); !slices.Equal(again.Gating, q.Gating) {
 		t.Errorf("a soft gate became %v", again.Gating)
 	}
 }
@@ -338,15 +338,15 @@ func TestSettled(t *testing.T) {
 	}
 }
 
-// TestCreep: a soft start that is within 4 units of the best when its steps gain little goes on until they gain less.
-func TestCreep(t *testing.T) {
+// TestRunByEM: a soft start that is within 4 units of the best when its steps gain little goes on until they gain less.
+func TestRunByEM(t *testing.T) {
 	const n = 60
 	p := searchtest.Quadrants(t, n, 1)
 	s := &softStarts{problem: p, likelihoods: &likelihoods{new: func() search.Surface { return (&search.Task{Problem: p}).Surface(p.Rows) }}, steps: climb.MostSteps}
 	start := starts.Random(p, searchtest.Measure(t, p))
 	end := func(best float64) *search.Candidate {
 		c := &search.Candidate{Kind: start.Kind}
-		if err := s.creep(t.Context(), c, start, rand.New(rand.NewPCG(2, 0)), best); err != nil || c.Rows != n {
+		if err := s.runByEM(t.Context(), c, start, rand.New(rand.NewPCG(2, 0)), best); err != nil || c.Rows != n {
 			t.Fatalf("%+v, error %v", c, err)
 		}
 		return c
@@ -372,7 +372,7 @@ func ofHalves(t *testing.T, n int, slope, most float64) *surveyor {
 	s.likelihoods = &likelihoods{new: s.likelihood, reuse: true}
 	s.kinds = surveyStarts(p, searchtest.Measure(t, p), rows)
 	l := searchtest.Likelihood(p, rows.Data)
-	run, err := climb.Creep(t.Context(), l, l.Theta(truth), 1000)
+	run, err := climb.EMUntilComparable(t.Context(), l, l.Theta(truth), 1000)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -400,7 +400,7 @@ func TestSoftCurvature(t *testing.T) {
 			return ends
 		}
 		byExact, byReusing := runs(false), runs(true)
-		if err := s.soften(t.Context()); err != nil {
+		if err := s.addSoftStarts(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		exact, reusing, both := 0, 0, 0
@@ -435,7 +435,7 @@ func TestSoftStarts(t *testing.T) {
 	surveyed := func(slope, most float64) (*surveyor, float64) {
 		s := ofHalves(t, n, slope, most)
 		run := s.pool[0].Run
-		if err := s.soften(t.Context()); err != nil {
+		if err := s.addSoftStarts(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		work := 0.0
@@ -458,7 +458,7 @@ func TestSoftStarts(t *testing.T) {
 		t.Errorf("%d starts for 1.5 times the work of one wave", two.Starts)
 	}
 	none := &surveyor{}
-	if err := none.soften(t.Context()); err != nil || none.Starts != 0 {
+	if err := none.addSoftStarts(t.Context()); err != nil || none.Starts != 0 {
 		t.Errorf("%d starts where nothing was found, error %v", none.Starts, err)
 	}
 }
@@ -586,7 +586,7 @@ func TestMoveLeavesAlone(t *testing.T) {
 	}
 }
 
-// TestRefineOptima: the best optimum of a survey, where it separates, is released as well as hardened by EM, and the better of the two
+// TestRefineOptima: the best optimum of a survey, where it separates, ends without a ridge as well as hardened by EM, and the better of the two
 // stays. Which that is differs from one optimum to another.
 func TestRefineOptima(t *testing.T) {
 	const n = 60
@@ -609,21 +609,21 @@ func TestRefineOptima(t *testing.T) {
 			t.Fatal(err)
 		}
 		c := &search.Candidate{Run: run, Params: l.Params(run.X), Rows: n}
-		annealed, behind := *c, *c
-		if err := task.Anneal(t.Context(), &annealed, p.Shape.Free()); err != nil || annealed.Groups == nil {
-			t.Fatal(annealed.Groups, err)
+		byEM, behind := *c, *c
+		if err := task.MaximiseByEM(t.Context(), &byEM, p.Shape.Free()); err != nil || byEM.Groups == nil {
+			t.Fatal(byEM.Groups, err)
 		}
-		released := annealed
-		released.Groups = nil
-		if err := task.Release(t.Context(), &released, p.Shape.Free()); err != nil {
+		freed := byEM
+		freed.Groups = nil
+		if err := task.RemoveRidge(t.Context(), &freed, p.Shape.Free()); err != nil {
 			t.Fatal(err)
 		}
-		if (released.Run.Value < annealed.Run.Value) != gains {
-			t.Fatalf("seed %d: %v by EM, %v released: the start decides nothing", seed, annealed.Run.Value, released.Run.Value)
+		if (freed.Run.Value < byEM.Run.Value) != gains {
+			t.Fatalf("seed %d: %v by EM, %v by a ridge: the start decides nothing", seed, byEM.Run.Value, freed.Run.Value)
 		}
 		s := &surveyor{problem: p, Survey: search.Survey{Best: []*search.Candidate{c}}}
-		if err := s.refine(t.Context()); err != nil || len(s.Best) != 1 || s.Best[0].Run.Value != min(annealed.Run.Value, released.Run.Value) {
-			t.Errorf("seed %d: %v, want the better of %v and %v, error %v", seed, s.Best[0].Run.Value, annealed.Run.Value, released.Run.Value, err)
+		if err := s.refine(t.Context()); err != nil || len(s.Best) != 1 || s.Best[0].Run.Value != min(byEM.Run.Value, freed.Run.Value) {
+			t.Errorf("seed %d: %v, want the better of %v and %v, error %v", seed, s.Best[0].Run.Value, byEM.Run.Value, freed.Run.Value, err)
 		}
 		behind.Degenerate = true
 		s.Best = []*search.Candidate{&behind, c}

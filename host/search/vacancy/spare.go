@@ -332,7 +332,7 @@ func (s *sparing) place(ctx context.Context, others *model.Params) (gained bool,
 		return false, nil
 	}
 	if top := s.climbed[0]; !converged(top) {
-		if s.climbed[0], err = search.Polish().Try(ctx, s.task, top, 0); err != nil {
+		if s.climbed[0], err = search.ExactNewton().Try(ctx, s.task, top, 0); err != nil {
 			return false, err
 		}
 	}
@@ -398,7 +398,7 @@ func (s *sparing) pursue(ctx context.Context) error {
 	}
 	err := search.Each(ctx, p, fresh, func(ctx context.Context, c *search.Candidate) error {
 		l := loss.NewLikelihood(s.rows.Data, p.G, c.Params, p.Shape.Free(), 1)
-		return s.task.Creep(ctx, c, l, best)
+		return s.task.PursueByEM(ctx, c, l, best)
 	})
 	for _, c := range fresh {
 		s.work += survey.CostOf(p, c)

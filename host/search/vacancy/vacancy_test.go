@@ -30,7 +30,7 @@ import (
 func coreSteps() search.Steps {
 	return search.Steps{
 		Refined: []search.Step{search.OtherStarts(), hardgate.Reheating(), hardgate.RowExchange()},
-		Last:    []search.Step{search.Perturbation(), search.Polish()},
+		Last:    []search.Step{search.Perturbation(), search.ExactNewton()},
 	}
 }
 

@@ -16,18 +16,18 @@ import (
 // it to be dropped at once.
 const heldBack = 1
 
-// falls are by how much the ridge falls from one climb to the next where it costs
+// ridgeFactors are by how much the ridge falls from one climb to the next where it costs
 // more. Which rows a gate ends up wrong on depends on the way, and no way is the best
 // on all data.
-var falls = []float64{10, 100, 3}
+var ridgeFactors = []float64{10, 100, 3}
 
-// Release takes a candidate to a maximum of the likelihood on all rows, without the
+// RemoveRidge takes a candidate to a maximum of the likelihood on all rows, without the
 // ridge that has held its gate. Where the ridge costs much the gate has no
 // maximum nearby, or none at all: a gate that becomes hard in one step is wrong by
 // some rows and has no gradient left to mend that. So there the ridge falls step by
 // step, with a climb after each.
-func (t *Task) Release(ctx context.Context, c *Candidate, free loss.Free) error {
-	return (&releases{Task: t}).release(ctx, c, free)
+func (t *Task) RemoveRidge(ctx context.Context, c *Candidate, free loss.Free) error {
+	return (&removals{Task: t}).remove(ctx, c, free)
 }
 
 // hold takes a candidate to its maximum on all rows with the ridge, where that holds its gate, and without it where it
@@ -37,7 +37,7 @@ func (t *Task) hold(ctx context.Context, c *Candidate, l Surface) (held bool, er
 	tau := max(c.Ridge, starts.ScreenRidge)
 	l.PenaliseGate(tau)
 	if !holds(l, l.Where(c)) {
-		return false, c.settle(ctx, l, n)
+		return false, c.maximise(ctx, l, n)
 	}
 	if c.Rows != n || c.Ridge == 0 {
 		err = c.climbWith(ctx, l, tau, n)
@@ -45,14 +45,15 @@ func (t *Task) hold(ctx context.Context, c *Candidate, l Surface) (held bool, er
 	return true, err
 }
 
-// letFall takes the ridge off a candidate that it holds.
-func (t *Task) letFall(ctx context.Context, c *Candidate, l Surface, free loss.Free) error {
+// lowerRidge takes the ridge off a candidate that it holds: by each of the factors and by EM alone, of which the best
+// counts.
+func (t *Task) lowerRidge(ctx context.Context, c *Candidate, l Surface, free loss.Free) error {
 	n := t.Problem.N()
 	from := *c
 	var ways []*Candidate
-	for _, by := range falls {
+	for _, by := range ridgeFactors {
 		trial := from
-		if err := trial.fall(ctx, l, by, n); err != nil {
+		if err := trial.lowerRidgeBy(ctx, l, by, n); err != nil {
 			return err
 		}
 		ways = append(ways, &trial)
@@ -62,7 +63,7 @@ func (t *Task) letFall(ctx context.Context, c *Candidate, l Surface, free loss.F
 		return nil
 	}
 	trial := from
-	if err := t.Anneal(ctx, &trial, free); err != nil {
+	if err := t.MaximiseByEM(ctx, &trial, free); err != nil {
 		return err
 	}
 	if trial.Beats(c, n) {
@@ -71,9 +72,9 @@ func (t *Task) letFall(ctx context.Context, c *Candidate, l Surface, free loss.F
 	return nil
 }
 
-// releases lets candidates go one after the other. Those that the ridge holds at one maximum would all fall to the
-// same, so that only the first of them does.
-type releases struct {
+// removals take the ridges off candidates, one after the other. Those that the ridge holds at one maximum would all end
+// at the same, so that only the first of them goes on.
+type removals struct {
 	*Task
 	held []float64 // values of the maxima
 	fell []*Candidate
@@ -83,8 +84,8 @@ type releases struct {
 // maximum: more than Newton's method leaves, and less than the values of two maxima have in common by chance.
 const sameMaximum = 1e-11
 
-// release is [Task.Release] of one of them, which all have the same free parameters.
-func (r *releases) release(ctx context.Context, c *Candidate, free loss.Free) error {
+// remove is [Task.RemoveRidge] of one of them, which all have the same free parameters.
+func (r *removals) remove(ctx context.Context, c *Candidate, free loss.Free) error {
 	l := r.on(r.rows(), c, free, r.Problem.Threads)
 	if held, err := r.hold(ctx, c, l); !held || err != nil {
 		return err
@@ -98,7 +99,7 @@ func (r *releases) release(ctx context.Context, c *Candidate, free loss.Free) er
 		}
 		r.held, r.fell = append(r.held, value), append(r.fell, c)
 	}
-	return r.letFall(ctx, c, l, free)
+	return r.lowerRidge(ctx, c, l, free)
 }
 
 // followed ends c where another candidate has ended that was at the same maximum.
@@ -125,19 +126,19 @@ func (t *Task) ClimbFrom(ctx context.Context, free loss.Free, kind string, q *mo
 // carry takes a candidate to a maximum on all rows, of what is free.
 func (t *Task) carry(ctx context.Context, c *Candidate, free loss.Free) error {
 	if climb.Hardenable(t.Size()) {
-		return t.Anneal(ctx, c, free)
+		return t.MaximiseByEM(ctx, c, free)
 	}
-	return t.Release(ctx, c, free)
+	return t.RemoveRidge(ctx, c, free)
 }
 
 // hardWork bounds what it may cost to harden a gate by EM: steps times rows times parameters.
 const hardWork = 1e9
 
-// Creep takes a candidate from its parameters to a maximum on all rows, whose likelihood is l, by EM all the way where
-// its gate becomes hard. One that is then far behind the best value is stopped.
-func (t *Task) Creep(ctx context.Context, c *Candidate, l *loss.Likelihood, best float64) (err error) {
+// PursueByEM takes a candidate from its parameters to a maximum on all rows, whose likelihood is l, by EM all the way
+// where its gate becomes hard. One that is then far behind the best value is stopped.
+func (t *Task) PursueByEM(ctx context.Context, c *Candidate, l *loss.Likelihood, best float64) (err error) {
 	p := t.Problem
-	if c.Run, err = climb.Creep(ctx, l, l.Theta(c.Params), climb.StepsFor(hardWork, p.Size())); err != nil {
+	if c.Run, err = climb.EMUntilComparable(ctx, l, l.Theta(c.Params), climb.StepsFor(hardWork, p.Size())); err != nil {
 		return err
 	}
 	c.Params, c.Rows = l.Params(c.Run.X), p.N()
@@ -148,22 +149,22 @@ func (t *Task) Creep(ctx context.Context, c *Candidate, l *loss.Likelihood, best
 		c.Run.Status = optim.Stopped
 		return nil
 	}
-	return t.Anneal(ctx, c, p.Shape.Free())
+	return t.MaximiseByEM(ctx, c, p.Shape.Free())
 }
 
-// Anneal takes a candidate to a maximum of the likelihood on all rows, or
+// MaximiseByEM takes a candidate to a maximum of the likelihood on all rows, or
 // to its supremum where the gate separates: there by EM alone, a way of its own.
-func (t *Task) Anneal(ctx context.Context, c *Candidate, free loss.Free) error {
+func (t *Task) MaximiseByEM(ctx context.Context, c *Candidate, free loss.Free) error {
 	n := t.Problem.N()
 	l := t.on(t.rows(), c, free, t.Problem.Threads)
 	if !Hardens(l, c) {
-		return c.settle(ctx, l, n)
+		return c.maximise(ctx, l, n)
 	}
 	l.PenaliseGate(0)
 	l.ReuseCurvature()
 	most := climb.StepsFor(hardWork, t.Size())
 	run, err := climb.GoOn(c.Run, func([]float64) (*optim.Result, error) {
-		return climb.Harden(ctx, l, l.Where(c), most)
+		return climb.EMToConvergence(ctx, l, l.Where(c), most)
 	})
 	if err != nil {
 		return err
@@ -174,9 +175,9 @@ func (t *Task) Anneal(ctx context.Context, c *Candidate, free loss.Free) error {
 		return err
 	}
 	if c.Groups == nil {
-		return c.settle(ctx, l, n)
+		return c.maximise(ctx, l, n)
 	}
-	return c.finish(ctx, l)
+	return c.refit(ctx, l)
 }
 
 // ReapplyRidge makes the gate of a candidate soft again on all rows by a ridge, which then falls: by another factor
@@ -186,17 +187,17 @@ func (t *Task) ReapplyRidge(ctx context.Context, c *Candidate, ridge float64, wa
 	if err := c.climbWith(ctx, l, ridge, n); err != nil {
 		return err
 	}
-	return c.fall(ctx, l, falls[way%len(falls)], n)
+	return c.lowerRidgeBy(ctx, l, ridgeFactors[way%len(ridgeFactors)], n)
 }
 
 // Refit takes the experts and the noise of a candidate whose gate separates to their maximum on all rows, with the gate
 // as it is.
-func (t *Task) Refit(ctx context.Context, c *Candidate) error { return c.finish(ctx, t.onAll(c)) }
+func (t *Task) Refit(ctx context.Context, c *Candidate) error { return c.refit(ctx, t.onAll(c)) }
 
-// fall takes the ridge off a candidate, by a factor after each climb, until it costs
+// lowerRidgeBy takes the ridge off a candidate, by a factor after each climb, until it costs
 // less than anybody could see. What is left then is a maximum, or a gate that
-// separates, whose likelihood has its supremum at infinity: see [separation.Separated].
-func (c *Candidate) fall(ctx context.Context, l Surface, by float64, rows int) (err error) {
+// separates, whose likelihood has its supremum at infinity: see host/search/separation.
+func (c *Candidate) lowerRidgeBy(ctx context.Context, l Surface, by float64, rows int) (err error) {
 	for c.held(l) > climb.Slack {
 		if err := c.climbWith(ctx, l, c.Ridge/by, rows); err != nil {
 			return err
@@ -206,14 +207,14 @@ func (c *Candidate) fall(ctx context.Context, l Surface, by float64, rows int) (
 		return err
 	}
 	if c.Groups == nil {
-		return c.settle(ctx, l, rows)
+		return c.maximise(ctx, l, rows)
 	}
-	return c.finish(ctx, l)
+	return c.refit(ctx, l)
 }
 
-// finish ends the run of a candidate whose gate separates: what is left to converge
+// refit ends the run of a candidate whose gate separates: what is left to converge
 // are the experts and their noise, with the gate as it is.
-func (c *Candidate) finish(ctx context.Context, l Surface) (err error) {
+func (c *Candidate) refit(ctx context.Context, l Surface) (err error) {
 	l.PenaliseGate(0)
 	c.Ridge = 0
 	fixed := l.fixed(c)
@@ -240,7 +241,7 @@ func (c *Candidate) Stand(ctx context.Context, l *loss.Likelihood, run *optim.Re
 		return err
 	}
 	if c.Groups != nil {
-		return c.finish(ctx, ofOne{l})
+		return c.refit(ctx, ofOne{l})
 	}
 	return c.MarkDegenerate(ctx, l)
 }
@@ -258,16 +259,16 @@ func (c *Candidate) climbWith(ctx context.Context, l Surface, tau float64, rows 
 	return c.climb(ctx, l, rows)
 }
 
-// settle takes a candidate to a maximum of the likelihood alone, or as near to its
+// maximise takes a candidate to a maximum of the likelihood alone, or as near to its
 // supremum as matters.
-func (c *Candidate) settle(ctx context.Context, l Surface, rows int) (err error) {
+func (c *Candidate) maximise(ctx context.Context, l Surface, rows int) (err error) {
 	if err := c.climbWith(ctx, l, 0, rows); err != nil {
 		return err
 	}
 	if err = c.separate(ctx, l); c.Groups == nil || err != nil {
 		return err
 	}
-	return c.finish(ctx, l)
+	return c.refit(ctx, l)
 }
 
 // separate sees between which branches the gates of a candidate separate rows; where it has not converged it may have

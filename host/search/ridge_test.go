@@ -19,26 +19,26 @@ import (
 	"github.com/gatedlearning/moe/plugins/identity"
 )
 
-// released is the candidate that comes of q on all rows.
-func released(t testing.TB, p *problem.Problem, q *model.Params) *Candidate {
+// withoutRidge is the candidate that comes of q on all rows.
+func withoutRidge(t testing.TB, p *problem.Problem, q *model.Params) *Candidate {
 	t.Helper()
 	task := &Task{Problem: p, Part: p.Rows}
 	c := &Candidate{Run: &optim.Result{}, Params: q, Ridge: starts.ScreenRidge}
 	if err := task.climbOn(t.Context(), c, p.Rows); err != nil {
 		t.Fatal(err)
 	}
-	if err := task.Release(t.Context(), c, p.Shape.Free()); err != nil {
+	if err := task.RemoveRidge(t.Context(), c, p.Shape.Free()); err != nil {
 		t.Fatal(err)
 	}
 	return c
 }
 
-// TestRelease: a gate that separates ends within 0.01 of the supremum, converged and
+// TestRemoveRidge: a gate that separates ends within 0.01 of the supremum, converged and
 // with its groups; one that does not ends at the maximum, as a climb without a ridge
 // does. Neither value has the ridge in it.
-func TestRelease(t *testing.T) {
+func TestRemoveRidge(t *testing.T) {
 	p, start := halves(t, 500, 1e9)
-	c := released(t, p, start)
+	c := withoutRidge(t, p, start)
 	top := supremum(t, p)
 	if got := -c.Run.Value * 500; got < top-climb.Slack || got > top+1e-6 || c.Run.Status != optim.Converged {
 		t.Errorf("log-likelihood %v (%v), the supremum is %v", got, c.Run.Status, top)
@@ -48,7 +48,7 @@ func TestRelease(t *testing.T) {
 	}
 	for _, slope := range []float64{1, 30} { // the ridge costs 0.05 and some 20
 		p, start := halves(t, 500, slope)
-		c := released(t, p, start)
+		c := withoutRidge(t, p, start)
 		r := climbed(t, p, p.Rows, start)
 		if math.Abs(c.Run.Value-r.Value) > 1e-9 || c.Run.Status != optim.Converged || c.Groups != nil || c.Ridge != 0 {
 			t.Errorf("slope %v: value %v (%v), groups %v, ridge %v, want %v", slope, c.Run.Value, c.Run.Status, c.Groups, c.Ridge, r.Value)
@@ -56,9 +56,9 @@ func TestRelease(t *testing.T) {
 	}
 }
 
-// TestReleaseFromElsewhere: what ran on other rows, or without a ridge, or with a gate that is hard already, ends within slack
+// TestRemoveRidgeFromElsewhere: what ran on other rows, or without a ridge, or with a gate that is hard already, ends within slack
 // of the supremum as well.
-func TestReleaseFromElsewhere(t *testing.T) {
+func TestRemoveRidgeFromElsewhere(t *testing.T) {
 	const n = 500
 	p, start := halves(t, n, 1e9)
 	top := supremum(t, p)
@@ -71,7 +71,7 @@ func TestReleaseFromElsewhere(t *testing.T) {
 		"hard, elsewhere": {Params: hard, Rows: 256},
 	} {
 		c.Run = &optim.Result{}
-		if err := (&Task{Problem: p, Part: p.Rows}).Release(t.Context(), c, p.Shape.Free()); err != nil {
+		if err := (&Task{Problem: p, Part: p.Rows}).RemoveRidge(t.Context(), c, p.Shape.Free()); err != nil {
 			t.Fatal(err)
 		}
 		if got := -c.Run.Value * n; math.Abs(got-top) > climb.Slack || c.Rows != n || c.Groups == nil || c.Ridge != 0 {
@@ -80,9 +80,9 @@ func TestReleaseFromElsewhere(t *testing.T) {
 	}
 }
 
-// TestFinish: the experts and the noise end at their maximum and the gate stays as it is. The run has converged where nothing is left
+// TestRefit: the experts and the noise end at their maximum and the gate stays as it is. The run has converged where nothing is left
 // of the gates, and else as it had before.
-func TestFinish(t *testing.T) {
+func TestRefit(t *testing.T) {
 	const n = 300
 	p, _ := halves(t, n, 1e9)
 	q := lopsided(p, 1e9)
@@ -99,7 +99,7 @@ func TestFinish(t *testing.T) {
 		{separation.UnderOne([]int{1, 1}), optim.Converged, optim.Converged},
 	} {
 		got := &Candidate{Params: q, Groups: c.groups, Ridge: 0.1, Run: &optim.Result{Status: c.was, Iterations: 5, Trace: []float64{9, 8}}}
-		if err := got.finish(t.Context(), ofOne{l}); err != nil {
+		if err := got.refit(t.Context(), ofOne{l}); err != nil {
 			t.Fatal(err)
 		}
 		if got.Run.Status != c.want || got.Run.Iterations <= 5 || !slices.Equal(got.Run.Trace[:2], []float64{9, 8}) || len(got.Run.Trace) < 3 || got.Ridge != 0 {
@@ -135,14 +135,14 @@ func TestHolds(t *testing.T) {
 	}
 }
 
-// TestReleaseTakesTheBest of several ways to take a ridge off where it holds a gate back: of ridges that fall by each of the
+// TestRemoveRidgeTakesTheBest of several ways to take a ridge off where it holds a gate back: of ridges that fall by each of the
 // factors, and of EM alone. Which of them is the best differs from one start to another.
-func TestReleaseTakesTheBest(t *testing.T) {
+func TestRemoveRidgeTakesTheBest(t *testing.T) {
 	const n = 60
 	p := quadrants(t, n, 1)
 	e := measure(t, p)
 	task := &Task{Problem: p, Part: p.Rows}
-	won := make([]int, len(falls)+1)
+	won := make([]int, len(ridgeFactors)+1)
 	for seed := range uint64(10) {
 		q, err := starts.Random(p, e).Draw(t.Context(), rand.New(rand.NewPCG(seed, 0)))
 		if err != nil {
@@ -157,15 +157,15 @@ func TestReleaseTakesTheBest(t *testing.T) {
 			continue
 		}
 		var ways []*Candidate
-		for _, by := range falls {
+		for _, by := range ridgeFactors {
 			trial := *c
-			if err := trial.fall(t.Context(), ofOne{l}, by, n); err != nil {
+			if err := trial.lowerRidgeBy(t.Context(), ofOne{l}, by, n); err != nil {
 				t.Fatal(err)
 			}
 			ways = append(ways, &trial)
 		}
 		alone := *c
-		if err := task.Anneal(t.Context(), &alone, p.Shape.Free()); err != nil {
+		if err := task.MaximiseByEM(t.Context(), &alone, p.Shape.Free()); err != nil {
 			t.Fatal(err)
 		}
 		ways = append(ways, &alone)
@@ -179,11 +179,11 @@ func TestReleaseTakesTheBest(t *testing.T) {
 				won[i]++
 			}
 		}
-		if err := task.Release(t.Context(), c, p.Shape.Free()); err != nil {
+		if err := task.RemoveRidge(t.Context(), c, p.Shape.Free()); err != nil {
 			t.Fatal(err)
 		}
 		if Compare(c, best) > 0 && (c.Degenerate != best.Degenerate || c.Run.Value > best.Run.Value+climb.Slack/n) {
-			t.Errorf("seed %d: released %v, degenerate %v; the best of all ways is %v", seed, c.Run.Value, c.Degenerate, best.Run.Value)
+			t.Errorf("seed %d: without a ridge %v, degenerate %v; the best of all ways is %v", seed, c.Run.Value, c.Degenerate, best.Run.Value)
 		}
 		t.Log(seed, c.Run.Value*n, ways[0].Run.Value*n, ways[1].Run.Value*n, ways[2].Run.Value*n, ways[3].Run.Value*n, ways[0].Degenerate, ways[1].Degenerate, ways[2].Degenerate, ways[3].Degenerate)
 	}
@@ -193,15 +193,15 @@ func TestReleaseTakesTheBest(t *testing.T) {
 	}
 }
 
-// TestAnneal: a gate that separates ends at the supremum by EM alone, with its groups, and nothing is left to converge; one that does not
+// TestMaximiseByEM: a gate that separates ends at the supremum by EM alone, with its groups, and nothing is left to converge; one that does not
 // ends at the maximum.
-func TestAnneal(t *testing.T) {
+func TestMaximiseByEM(t *testing.T) {
 	const n = 300
 	for _, slope := range []float64{1e9, 30, 1} {
 		p, start := halves(t, n, slope)
 		start.Gating[1] = min(slope, 30)
 		c := &Candidate{Run: &optim.Result{X: likelihood(p, p.Rows).Theta(start)}, Params: start, Rows: n}
-		if err := (&Task{Problem: p, Part: p.Rows}).Anneal(t.Context(), c, p.Shape.Free()); err != nil {
+		if err := (&Task{Problem: p, Part: p.Rows}).MaximiseByEM(t.Context(), c, p.Shape.Free()); err != nil {
 			t.Fatal(err)
 		}
 		hard, want := slope > 100, 0.0
