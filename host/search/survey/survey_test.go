@@ -655,7 +655,7 @@ func from(q *model.Params) starts.Start {
 // EM gets stuck, and what ends there has converged: of so many rows a run that EM ends is some tenths below. There is none under a tree,
 // of one expert, of few starts, or of more rows than its bound.
 func TestLate(t *testing.T) {
-	const n, budget = 20_001, 12
+	const n, budget = 20_001, 7
 	p := searchtest.Parallels(t, n, 3, func(row int) float64 { return []float64{0, 0.8, 20}[row%3] }, problem.Request{})
 	e := searchtest.Measure(t, p)
 	if s, err := Small(t.Context(), p, e, budget); s != nil || err != nil {
