@@ -41,6 +41,7 @@ var imports = map[string][]string{
 	"internal/envelope":          {},
 	"internal/npy":               {"internal/badfile"},
 	"internal/numeric":           {gonum},
+	"internal/setting":           {},
 	"internal/shown":             {},
 	"internal/spotcheck":         {"sdk", "internal/numeric"},
 	"internal/stream":            {},
@@ -207,7 +208,7 @@ var imports = map[string][]string{
 		"host/dataset", "host/sample", "host/loss", "host/loss/minibatch", "host/fitted", "host/catalog", "host/gru", "host/gru/states", "host/infer/gain", "examples", "internal/atomicfile", "internal/stream", gonum},
 
 	// A fit is described, for the command and for other programs.
-	"host/spec": {"sdk", "host", "host/dataset", "host/descent", "host/fitted", "host/model", "host/optim", "host/scaling", "host/shard", "host/terms", "internal/strictjson", "internal/suggest"},
+	"host/spec": {"sdk", "host", "host/dataset", "host/descent", "host/fitted", "host/model", "host/optim", "host/scaling", "host/shard", "host/terms", "internal/setting", "internal/strictjson", "internal/suggest"},
 
 	// A recurrent layer is learned unit by unit, each a fit.
 	"host/gru/states": {"sdk", "host", "host/catalog", "host/checkpoint", "host/dataset", "host/fitted", "host/gru", "host/infer", "host/model", "internal/envelope", "internal/numeric", gonum},
@@ -223,7 +224,7 @@ var imports = map[string][]string{
 	"docs/schema": {},
 	"examples":    {},
 	"cmd/moe": {"docs/schema", "sdk", "examples", "expression", "table", "solver", "solver/properties", "host", "host/catalog", "host/checkpoint", "host/crossvalidation", "host/dataset", "host/dataset/npz", "host/dataset/parquet", "host/terms", "host/descent", "host/diverse", "host/optim", "host/fitted", "host/fitted/compare", "host/fitted/jsonfile", "host/fitted/known", "host/fitted/stated", "host/gru", "host/gru/states", "host/learn", "host/predict", "host/infer", "host/metric", "host/mixture", "host/model", "host/native", "host/network", "host/network/networkfile",
-		"host/experiment", "host/explore", "host/export", "host/figures", "host/report", "host/report/diagnosis", "host/report/numeral", "host/report/page", "host/report/verdict", "host/sample", "host/shard", "host/shard/newton", "host/benchmark", "host/spec", "host/sweep", "internal/atomicfile", "internal/memory", "internal/shown", "internal/suggest", "internal/tablefile", "internal/textfile", "internal/conform", "internal/wire",
+		"host/experiment", "host/explore", "host/export", "host/figures", "host/report", "host/report/diagnosis", "host/report/numeral", "host/report/page", "host/report/verdict", "host/sample", "host/shard", "host/shard/newton", "host/benchmark", "host/spec", "host/sweep", "internal/atomicfile", "internal/memory", "internal/setting", "internal/shown", "internal/suggest", "internal/tablefile", "internal/textfile", "internal/conform", "internal/wire",
 		"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/vbauerster/mpb", "golang.org/x/sys"},
 }
 

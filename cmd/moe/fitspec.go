@@ -14,6 +14,7 @@ import (
 
 	"github.com/gatedlearning/moe/host"
 	"github.com/gatedlearning/moe/host/spec"
+	"github.com/gatedlearning/moe/internal/setting"
 	"github.com/gatedlearning/moe/internal/textfile"
 )
 
@@ -337,13 +338,24 @@ func worded(cmd *cobra.Command, err error) error {
 		return err
 	}
 	fromFile := cmd.Flags().Lookup("config") != nil && cmd.Flags().Changed("config")
-	return usagef("%s", bad.Worded(func(k spec.Key) string {
-		if fromFile && !cmd.Flags().Changed(string(k)) {
-			return k.String()
+	return usagef("%s", bad.Worded(func(key setting.Key, value string) string {
+		if fromFile && !cmd.Flags().Changed(string(key)) {
+			return setting.InFile(key, value)
 		}
-		return "--" + string(k)
+		return asFlag(key, value)
 	}))
 }
+
+// asFlag says a setting as a flag of the command.
+func asFlag(key setting.Key, value string) string {
+	if value == "" {
+		return "--" + string(key)
+	}
+	return "--" + string(key) + " " + value
+}
+
+// message is what an error says, with what can be set as flags.
+func message(err error) string { return setting.Message(err, asFlag) }
 
 // readConfig reads the description in a file, or on standard input for "-".
 func readConfig(cmd *cobra.Command, path string) (*spec.Fit, []byte, error) {

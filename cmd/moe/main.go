@@ -66,7 +66,7 @@ func printError(w io.Writer, err error) {
 	if err == nil || err.Error() == "" {
 		return
 	}
-	fmt.Fprintln(w, "moe: "+shown.Line(err.Error()))
+	fmt.Fprintln(w, "moe: "+shown.Line(message(err)))
 }
 
 // panicPlace returns the file and line of the code that panicked: in a stack

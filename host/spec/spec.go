@@ -18,6 +18,7 @@ import (
 	"github.com/gatedlearning/moe/host/descent"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/terms"
+	"github.com/gatedlearning/moe/internal/setting"
 )
 
 // Format is that of the files.
@@ -176,43 +177,21 @@ func (f *Fit) Shape() (model.Hierarchy, error) {
 }
 
 // Key is a part of a description as moe's flags call it.
-type Key string
-
-// String is the key as it stands in files.
-func (k Key) String() string {
-	switch k {
-	case "intercept":
-		return "intercepts"
-	case "hac", "robust":
-		return "errors " + string(k)
-	}
-	if slices.Contains(dataset.RoleNames(), string(k)) {
-		return "roles." + string(k)
-	}
-	return strings.ReplaceAll(string(k), "-", "_")
-}
+type Key = setting.Key
 
 // Error is a description that contradicts itself. [Error.Error] has its keys as they stand in
-// files, [Error.Worded] as somebody else says them.
-type Error struct {
-	format string
-	args   []any // a [Key] among them is one
+// files, [setting.Text.Worded] as somebody else says them.
+type Error struct{ setting.Text }
+
+func (e *Error) Error() string { return e.String() }
+
+// Message is what an error of this or another package says, with what can be set in the program's words, such as
+// "--drop x" where the error itself says "drop: x"; value is "" for a key alone.
+func Message(err error, as func(key Key, value string) string) string {
+	return setting.Message(err, as)
 }
 
-func (e *Error) Error() string { return e.Worded(Key.String) }
-
-// Worded is the error with another name for every key.
-func (e *Error) Worded(as func(Key) string) string {
-	args := slices.Clone(e.args)
-	for i, a := range args {
-		if k, ok := a.(Key); ok {
-			args[i] = as(k)
-		}
-	}
-	return fmt.Sprintf(e.format, args...)
-}
-
-func refuse(format string, args ...any) error { return &Error{format, args} }
+func refuse(format string, args ...any) error { return &Error{setting.Textf(format, args...)} }
 
 // Check refuses what contradicts itself, whatever the data. Errors: [*Error],
 // [*host.RequestError], *dataset.SelectionError, *terms.Error.

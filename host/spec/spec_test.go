@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"flag"
+	"fmt"
 	"os"
 	"reflect"
 	"strings"
@@ -251,4 +252,28 @@ func FuzzParse(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestKeysOfRoles: the keys of all roles of columns stand among the roles in files.
+func TestKeysOfRoles(t *testing.T) {
+	for _, role := range dataset.RoleNames() {
+		if got := Key(role).String(); got != "roles."+role {
+			t.Errorf("%q is %q in files", role, got)
+		}
+	}
+}
+
+// TestMessage: a program says what can be set in its words, of wrapped errors too.
+func TestMessage(t *testing.T) {
+	f := Default()
+	f.Method.Name, f.K, f.Activation.Name, f.MaxLeaves = "auto", 2, "identity", 3
+	err := fmt.Errorf("fit.json: %w", f.Check())
+	if got, want := err.Error(), "fit.json: max_leaves 3: it bounds the tree of hierarchy auto"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	argument := func(key Key, value string) string { return "arguments$" + string(key) + value }
+	want := "fit.json: arguments$max-leaves 3: it bounds the tree of arguments$hierarchy auto"
+	if got := Message(err, argument); got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
 }
