@@ -77,7 +77,7 @@ func TestMissing(t *testing.T) {
 		got, err := readAll(src)
 		return got, src, err
 	}
-	want := `data.csv:3:1: "NA" in column "a" is missing; 3 missing cells in 2 rows and 3 columns: 3:1 "NA", 3:2 an empty cell, 4:3 "null"; --missing drop leaves such rows out`
+	want := `data.csv:3:1: "NA" in column "a" is missing; 3 missing cells in 2 rows and 3 columns: 3:1 "NA", 3:2 an empty cell, 4:3 "null"; missing: drop leaves such rows out`
 	if _, _, err := read(Selection{}); err == nil || err.Error() != want {
 		t.Errorf("error %v, want %s", err, want)
 	}
@@ -97,7 +97,7 @@ func TestMissing(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		"a,y\nNA,1\n2,\n":        "data.csv: each of the 2 rows has a missing cell: none is left",
-		"a,b,y\n1,NA,1\n2,,NA\n": `data.csv: column "b" has no value in any row; leave it out with --drop b`,
+		"a,b,y\n1,NA,1\n2,,NA\n": `data.csv: column "b" has no value in any row; leave it out with drop: b`,
 	} {
 		src, err = NewReader("data.csv", strings.NewReader(text), Selection{Absent: Drop})
 		if err == nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/internal/kernel"
 	"github.com/gatedlearning/moe/internal/numeric"
+	"github.com/gatedlearning/moe/internal/setting"
 )
 
 // blocks gathers values, row by row, into blocks of model.BlockRows rows and
@@ -136,7 +137,7 @@ func (b *blocks) refuse(line, field, column int, v float64) {
 	if numeric.Finite(v) {
 		why = b.why(column)
 	}
-	b.bad.add(b.total+1, cell{line, field + 1, b.name(column), text, Spelled, why, "", false})
+	b.bad.add(b.total+1, cell{line, field + 1, b.name(column), text, Spelled, why, setting.Text{}, false})
 }
 
 // none notes that a column has no value in the current row.
@@ -148,7 +149,7 @@ func (b *blocks) none(line, field, column int, text string) {
 		b.leave = true
 		b.missing[column]++
 	default:
-		b.bad.add(b.total+1, cell{line, field + 1, b.name(column), text, Missing, "", "", false})
+		b.bad.add(b.total+1, cell{line, field + 1, b.name(column), text, Missing, "", setting.Text{}, false})
 	}
 }
 
@@ -165,14 +166,15 @@ func (b *blocks) flush(ctx context.Context) error {
 		return err
 	}
 	if b.total == b.dropped {
-		msg := "no rows"
+		fault := &Error{File: b.schema.Name, Msg: "no rows"}
 		if b.dropped > 0 {
-			msg = fmt.Sprintf("each of the %s has a missing cell: none is left", count(b.dropped, "row"))
+			fault.Msg = fmt.Sprintf("each of the %s has a missing cell: none is left", count(b.dropped, "row"))
 		}
 		if j := slices.Index(b.missing, b.total); j >= 0 && b.total > 0 {
-			msg = fmt.Sprintf("column %q has no value in any row; leave it out with --drop %s", b.name(j), b.name(j))
+			fault.Msg = fmt.Sprintf("column %q has no value in any row", b.name(j))
+			fault.Advice = setting.Textf("leave it out with %s", setting.To("drop", b.name(j)))
 		}
-		return &Error{File: b.schema.Name, Msg: msg}
+		return fault
 	}
 	for _, role := range b.roles {
 		sum, rule := b.sums[role], &rules[role]

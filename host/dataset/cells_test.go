@@ -28,24 +28,24 @@ func TestFaultsInFull(t *testing.T) {
 		sel  Selection
 		want string
 	}{
-		{"a,y\n1,2\n1,5,2,5\n", Selection{}, "data.csv:3: 4 fields, want 2; decimal commas? write 1.5, or part the fields by semicolons and give --decimal ,"},
+		{"a,y\n1,2\n1,5,2,5\n", Selection{}, "data.csv:3: 4 fields, want 2; decimal commas? write 1.5, or part the fields by semicolons and give decimal: ,"},
 		{"a,y\n1,2\n1,5,2\n", Selection{}, "data.csv:3: 3 fields, want 2"},
-		{"a,y\n1,2\n\"3\",\n", Selection{}, `data.csv:3:2: an empty cell in column "y" is missing; 1 missing cell in 1 row and 1 column; --missing drop leaves such rows out`},
+		{"a,y\n1,2\n\"3\",\n", Selection{}, `data.csv:3:2: an empty cell in column "y" is missing; 1 missing cell in 1 row and 1 column; missing: drop leaves such rows out`},
 		{"a,y\n1,2\n3\"4,\"5\n", Selection{}, "data.csv:3:2: text after a closing quote; a quote inside quotes is written twice"},
-		{"a,y\n1,2\n\",5\",4\n", Selection{}, `data.csv:3:1: ",5" in column "a" is not a finite decimal number; a decimal comma? write 1.5, or give --decimal ,; correct or remove them`},
-		{"a,y\n1,2\n2,\"1,460\"\n", Selection{}, `data.csv:3:2: "1,460" in column "y" is not a finite decimal number; a comma between thousands? write 1460; a decimal comma? give --decimal ,; correct or remove them`},
-		{"a,y\n1,2\n2,\"1460,25\"\n", Selection{}, `data.csv:3:2: "1460,25" in column "y" is not a finite decimal number; a decimal comma? write 1.5, or give --decimal ,; correct or remove them`},
+		{"a,y\n1,2\n\",5\",4\n", Selection{}, `data.csv:3:1: ",5" in column "a" is not a finite decimal number; a decimal comma? write 1.5, or give decimal: ,; correct or remove them`},
+		{"a,y\n1,2\n2,\"1,460\"\n", Selection{}, `data.csv:3:2: "1,460" in column "y" is not a finite decimal number; a comma between thousands? write 1460; a decimal comma? give decimal: ,; correct or remove them`},
+		{"a,y\n1,2\n2,\"1460,25\"\n", Selection{}, `data.csv:3:2: "1460,25" in column "y" is not a finite decimal number; a decimal comma? write 1.5, or give decimal: ,; correct or remove them`},
 		{"\n1\n", Selection{}, "data.csv:1:1: the column has no name"},
 		{"a,\n1,2\n", Selection{}, "data.csv:1:2: the column has no name"},
-		{"a,y\nF,1\nM,2\nNA,3\n", Selection{}, `data.csv:2:1: column "a" holds words, such as "F", and no number; leave it out with --drop a, or take each word as a level with --categorical a`},
-		{"a,y\n1,F\n2,M\n", Selection{}, `data.csv:2:2: column "y" holds words, such as "F", and no number; it is the target, which must be a number; --target names another`},
-		{"a,y\nF,1\n2,2\n", Selection{}, `data.csv:2:1: "F" in column "a" is not a finite decimal number; correct or remove them, or take all that stands in the column as levels with --categorical a`},
+		{"a,y\nF,1\nM,2\nNA,3\n", Selection{}, `data.csv:2:1: column "a" holds words, such as "F", and no number; leave it out with drop: a, or take each word as a level with categorical: a`},
+		{"a,y\n1,F\n2,M\n", Selection{}, `data.csv:2:2: column "y" holds words, such as "F", and no number; it is the target, which must be a number; target names another`},
+		{"a,y\nF,1\n2,2\n", Selection{}, `data.csv:2:1: "F" in column "a" is not a finite decimal number; correct or remove them, or take all that stands in the column as levels with categorical: a`},
 		{"a,b,y\nNA,1,1\nNA,x,2\n", Selection{}, `data.csv:2:1: "NA" in column "a" is not a finite decimal number; 3 such cells: 2:1 "NA", 3:1 "NA", 3:2 "x"; correct or remove them`},
-		{"a,y\n12345678901234567x90,1\n3,4\n", Selection{}, `data.csv:2:1: "12345678901234567x90" in column "a" is not a finite decimal number; correct or remove them, or take all that stands in the column as levels with --categorical a`},
-		{"a,y\n12345678901234567x901,1\n3,4\n", Selection{}, `data.csv:2:1: "12345678901234567x90"… in column "a" is not a finite decimal number; correct or remove them, or take all that stands in the column as levels with --categorical a`},
-		{"a,y\nNA,1\nNA,2\n", Selection{Absent: Drop}, `data.csv: column "a" has no value in any row; leave it out with --drop a`},
+		{"a,y\n12345678901234567x90,1\n3,4\n", Selection{}, `data.csv:2:1: "12345678901234567x90" in column "a" is not a finite decimal number; correct or remove them, or take all that stands in the column as levels with categorical: a`},
+		{"a,y\n12345678901234567x901,1\n3,4\n", Selection{}, `data.csv:2:1: "12345678901234567x90"… in column "a" is not a finite decimal number; correct or remove them, or take all that stands in the column as levels with categorical: a`},
+		{"a,y\nNA,1\nNA,2\n", Selection{Absent: Drop}, `data.csv: column "a" has no value in any row; leave it out with drop: a`},
 		{"a,w,y\n1,-1.25,3\n", Selection{Roles: Roles{model.Weights: "w"}}, `data.csv:2:2: "-1.25" in column "w" is a weight below 0; correct or remove them`},
-		{"a,y\n10,1\n30,2\n", words, `data.csv:3:1: "30" in column "a" is none of the levels that the model was fitted with, "10", "20"; correct it, or take it for the reference with --unseen reference`},
+		{"a,y\n10,1\n30,2\n", words, `data.csv:3:1: "30" in column "a" is none of the levels that the model was fitted with, "10", "20"; correct it, or take it for the reference with unseen: reference`},
 	} {
 		for _, size := range readSizes {
 			if _, err := parseCSV(test.text, test.sel, size); err == nil || err.Error() != test.want {

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/internal/setting"
 )
 
 const (
@@ -479,7 +480,7 @@ func (l *layout) cell(out *blocks, text []byte, line, f int) {
 			out.set(column, float64(words.unseen))
 		default:
 			bad.why = "none of the levels that the model was fitted with, " + words.names
-			bad.remedy = "correct it, or take it for the reference with --unseen reference"
+			bad.remedy = Unseen
 			out.unseen = append(out.unseen, bad)
 		}
 		return
@@ -532,12 +533,12 @@ func (l *layout) number(text []byte) []byte {
 }
 
 func (l *layout) ragged(fields, line int) error {
-	msg := fmt.Sprintf("%d fields, want %d", fields, len(l.place))
+	fault := &Error{File: l.schema.Name, Line: line, Msg: fmt.Sprintf("%d fields, want %d", fields, len(l.place))}
 	switch fields {
 	case 1:
-		msg = fmt.Sprintf("1 field, want %d", len(l.place))
+		fault.Msg = fmt.Sprintf("1 field, want %d", len(l.place))
 	case 2 * len(l.place):
-		msg += "; decimal commas? write 1.5, or part the fields by semicolons and give --decimal ,"
+		fault.Advice = setting.Textf("decimal commas? write 1.5, or part the fields by semicolons and give %s", commas)
 	}
-	return &Error{File: l.schema.Name, Line: line, Msg: msg}
+	return fault
 }

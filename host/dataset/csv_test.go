@@ -116,7 +116,7 @@ func TestCSVLineNumbers(t *testing.T) {
 	sel := Selection{Drop: []string{"id"}}
 	for _, size := range readSizes {
 		_, err := parseCSV(text, sel, size)
-		want := `data.csv:5:2: "bad" in column "a" is not a finite decimal number; correct or remove them, or take all that stands in the column as levels with --categorical a`
+		want := `data.csv:5:2: "bad" in column "a" is not a finite decimal number; correct or remove them, or take all that stands in the column as levels with categorical: a`
 		if err == nil || err.Error() != want {
 			t.Errorf("reads of %d: error %v, want %s", size, err, want)
 		}
@@ -153,7 +153,7 @@ func TestCSVFaults(t *testing.T) {
 		{two + "\n3,4\n", "data.csv:3: an empty line between rows"},
 		{two + "3,\n", "data.csv:3:2: an empty cell"},
 		{two + ",4\n", "data.csv:3:1: an empty cell"},
-		{two + "3,NaN\n", `data.csv:3:2: "NaN" in column "y" is missing; 1 missing cell in 1 row and 1 column; --missing drop leaves such rows out`},
+		{two + "3,NaN\n", `data.csv:3:2: "NaN" in column "y" is missing; 1 missing cell in 1 row and 1 column; missing: drop leaves such rows out`},
 		{two + "Inf,4\n", `data.csv:3:1: "Inf" in`},
 		{two + "3,1e999\n", `data.csv:3:2: "1e999" in`},
 		{two + "NA,4\n", `data.csv:3:1: "NA" in`},
@@ -197,7 +197,7 @@ func TestCSVBadCells(t *testing.T) {
 	blocks := 0
 	err = src.Read(context.Background(), func(*model.Block) error { blocks++; return nil })
 	want := `data.csv:41:1: "NA" in column "a" is missing; 25 missing cells in 25 rows and 1 column: 41:1 "NA", 81:1 "NA", 121:1 "NA", ` +
-		`161:1 "NA", 201:1 "NA", 241:1 "NA", 281:1 "NA", 321:1 "NA", 361:1 "NA", 401:1 "NA", …; --missing drop leaves such rows out`
+		`161:1 "NA", 201:1 "NA", 241:1 "NA", 281:1 "NA", 321:1 "NA", 361:1 "NA", 401:1 "NA", …; missing: drop leaves such rows out`
 	if err == nil || err.Error() != want {
 		t.Errorf("error %v, want %s", err, want)
 	}

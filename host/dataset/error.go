@@ -3,6 +3,8 @@ package dataset
 import (
 	"fmt"
 	"strings"
+
+	"github.com/gatedlearning/moe/internal/setting"
 )
 
 // Error is a fault of a data file. Line counts from 1 (in NPY files and
@@ -13,15 +15,29 @@ type Error struct {
 	Line int
 	Col  int
 	Msg  string
+	// what may be meant and what to do, with the settings of a fit or a prediction that do it; the zero value where Msg
+	// has it
+	Advice setting.Text
 }
 
-// Error returns "file:line:col: message", without the parts that are 0.
-func (e *Error) Error() string {
+// Error returns "file:line:col: message; advice", without the parts that are 0.
+func (e *Error) Error() string { return e.Worded(setting.InFile) }
+
+// Worded is the error with its settings in other words.
+func (e *Error) Worded(as setting.Words) string {
 	file := e.File
 	if file == "" {
 		file = "matrix"
 	}
-	return place(file, e.Line, e.Col) + ": " + e.Msg
+	return place(file, e.Line, e.Col) + ": " + advised(e.Msg, e.Advice, as)
+}
+
+// advised is a message with the advice, where there is one.
+func advised(msg string, advice setting.Text, as setting.Words) string {
+	if advice.IsZero() {
+		return msg
+	}
+	return msg + "; " + advice.Worded(as)
 }
 
 func place(file string, line, col int) string {
@@ -35,9 +51,15 @@ func place(file string, line, col int) string {
 }
 
 // SelectionError is a [Selection] that contradicts itself.
-type SelectionError struct{ Msg string }
+type SelectionError struct {
+	Msg    string
+	Advice setting.Text // as that of [Error]
+}
 
-func (e *SelectionError) Error() string { return e.Msg }
+func (e *SelectionError) Error() string { return e.Worded(setting.InFile) }
+
+// Worded is the error with its settings in other words.
+func (e *SelectionError) Worded(as setting.Words) string { return advised(e.Msg, e.Advice, as) }
 
 // maxShown is the number of bad cells whose places an error lists.
 const maxShown = 10
@@ -61,9 +83,9 @@ type cell struct {
 	column    string
 	text      string
 	kind      Kind
-	why       string // what is wrong with it; "" for its kind
-	remedy    string // what is to be done about it; "" for correcting or removing it
-	comma     bool   // it holds a comma where a point is the decimal sign
+	why       string       // what is wrong with it; "" for its kind
+	remedy    setting.Text // what is to be done about it; zero for correcting or removing it
+	comma     bool         // it holds a comma where a point is the decimal sign
 }
 
 // add notes a bad cell of the given row, counted from 1.
@@ -98,49 +120,61 @@ func (b *badCells) err(file string, rows int, target string) error {
 	if b.total == 0 {
 		return nil
 	}
-	c, remedy := b.first[0], "correct or remove them"
-	msg := fmt.Sprintf("%s in column %q is not a finite decimal number", c.text, c.column)
+	c, remedy, hint := b.first[0], setting.Textf("correct or remove them"), setting.Text{}
+	fault := &Error{File: file, Line: c.line, Col: c.col,
+		Msg: fmt.Sprintf("%s in column %q is not a finite decimal number", c.text, c.column)}
 	switch {
 	case b.missing == b.total:
 		columns := 0
 		for _, o := range b.columns {
 			columns += min(o.missing, 1)
 		}
-		msg = fmt.Sprintf("%s in column %q is missing; %s in %s and %s", c.text, c.column,
+		fault.Msg = fmt.Sprintf("%s in column %q is missing; %s in %s and %s", c.text, c.column,
 			count(b.missing, "missing cell"), count(b.rows, "row"), count(columns, "column"))
 		if b.total > 1 {
-			msg += ": " + b.places()
+			fault.Msg += ": " + b.places()
 		}
-		return &Error{File: file, Line: c.line, Col: c.col, Msg: msg + "; --missing drop leaves such rows out"}
+		fault.Advice = setting.Textf("%s leaves such rows out", setting.To("missing", "drop"))
+		return fault
 	case c.why != "":
-		msg = fmt.Sprintf("%s in column %q is %s", c.text, c.column, c.why)
-		if c.remedy != "" {
+		fault.Msg = fmt.Sprintf("%s in column %q is %s", c.text, c.column, c.why)
+		if !c.remedy.IsZero() {
 			remedy = c.remedy
 		}
 	case b.columns[c.col].words > 0 && b.columns[c.col].words+b.columns[c.col].missing == rows:
-		msg = fmt.Sprintf("column %q holds words, such as %s, and no number", c.column, c.text)
-		remedy = fmt.Sprintf("leave it out with --drop %s, or take each word as a level with --categorical %s",
-			c.column, c.column)
+		fault.Msg = fmt.Sprintf("column %q holds words, such as %s, and no number", c.column, c.text)
+		fault.Advice = setting.Textf("leave it out with %s, or take each word as a level with %s",
+			setting.To("drop", c.column), setting.To("categorical", c.column))
 		if c.column == target {
-			remedy = "it is the target, which must be a number; --target names another"
+			fault.Advice = setting.Textf("it is the target, which must be a number; %s names another",
+				setting.Key("target"))
 		}
-		return &Error{File: file, Line: c.line, Col: c.col, Msg: msg + "; " + remedy}
+		return fault
 	case c.kind == Word && c.column != target:
-		remedy = fmt.Sprintf("correct or remove them, or take all that stands in the column as levels with "+
-			"--categorical %s", c.column)
+		remedy = setting.Textf("correct or remove them, or take all that stands in the column as levels with %s",
+			setting.To("categorical", c.column))
 	case c.comma && isGrouped(strings.Trim(c.text, `"`)):
-		msg += "; a comma between thousands? write " + strings.ReplaceAll(strings.Trim(c.text, `"`), ",", "") +
-			"; a decimal comma? give --decimal ,"
+		hint = setting.Textf("a comma between thousands? write %s; a decimal comma? give %s",
+			strings.ReplaceAll(strings.Trim(c.text, `"`), ",", ""), commas)
 	case c.comma:
-		msg += "; a decimal comma? write 1.5, or give --decimal ,"
+		hint = setting.Textf("a decimal comma? write 1.5, or give %s", commas)
 	default:
-		msg += c.kind.hint()
+		hint = c.kind.hint()
 	}
 	if b.total > 1 {
-		msg += fmt.Sprintf("; %d such cells: %s", b.total, b.places())
+		remedy = setting.Textf("%d such cells: %s; %s", b.total, b.places(), remedy)
 	}
-	return &Error{File: file, Line: c.line, Col: c.col, Msg: msg + "; " + remedy}
+	if fault.Advice = remedy; !hint.IsZero() {
+		fault.Advice = setting.Textf("%s; %s", hint, remedy)
+	}
+	return fault
 }
+
+// Unseen is what to do about a level that a model was not fitted with.
+var Unseen = setting.Textf("correct it, or take it for the reference with %s", setting.To("unseen", "reference"))
+
+// commas has commas read between the digits of a number.
+var commas = setting.To("decimal", ",")
 
 // count is so many of something in words: 1 row, 2 rows.
 func count(n int, what string) string {

@@ -6,6 +6,8 @@ import (
 	"io"
 	"maps"
 	"slices"
+
+	"github.com/gatedlearning/moe/internal/setting"
 )
 
 // Column is what the cells of a column are.
@@ -108,8 +110,9 @@ func (l *layout) count(columns []Column, texts [][]byte, line int) error {
 			c.Words[string(text)]++
 		case len(text) > maxWord:
 			return &Error{File: l.schema.Name, Line: line,
-				Msg: fmt.Sprintf("a cell of %d bytes in column %q: words of more than %d are no levels; leave it out "+
-					"with --drop", len(text), c.Name, maxWord)}
+				Msg: fmt.Sprintf("a cell of %d bytes in column %q: words of more than %d are no levels", len(text),
+					c.Name, maxWord),
+				Advice: setting.Textf("leave it out with %s", setting.Key("drop"))}
 		default:
 			c.Full = true
 		}

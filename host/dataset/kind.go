@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/gatedlearning/moe/internal/setting"
 )
 
 // Absent says what becomes of rows with missing cells: cells that are empty, NA,
@@ -50,12 +52,13 @@ func KindOf(text []byte, point byte) Kind {
 	return Word
 }
 
-// hint is what an error adds about a cell of this kind.
-func (k Kind) hint() string {
+// hint is what an error adds about a cell of this kind; the zero value where it adds nothing.
+func (k Kind) hint() setting.Text {
 	if k == Date {
-		return "; a date? leave the column out with --drop, or write it as a number, such as days since a start"
+		return setting.Textf("a date? leave the column out with %s, or write it as a number, such as days since a "+
+			"start", setting.Key("drop"))
 	}
-	return ""
+	return setting.Text{}
 }
 
 // spelled are numbers as people and programs write them that are not plain

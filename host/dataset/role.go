@@ -92,7 +92,7 @@ func (r Roles) check(s Selection) error {
 			other = "the " + rules[slices.Index(r[:], name)].plural
 		}
 		if other != "" {
-			return &SelectionError{fmt.Sprintf("column %q is both the %s and %s", name, rules[role].plural, other)}
+			return &SelectionError{Msg: fmt.Sprintf("column %q is both the %s and %s", name, rules[role].plural, other)}
 		}
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/internal/setting"
 )
 
 // Selection says which columns of a table are the target and the features. The
@@ -74,16 +75,16 @@ func (s Selection) Check() error {
 	for _, name := range s.Features {
 		switch {
 		case name == s.Target:
-			return &SelectionError{fmt.Sprintf("column %q is both a feature and the target", name)}
+			return &SelectionError{Msg: fmt.Sprintf("column %q is both a feature and the target", name)}
 		case slices.Contains(s.Drop, name):
-			return &SelectionError{fmt.Sprintf("column %q is both a feature and dropped", name)}
+			return &SelectionError{Msg: fmt.Sprintf("column %q is both a feature and dropped", name)}
 		case feature[name]:
-			return &SelectionError{fmt.Sprintf("column %q is named twice among the features", name)}
+			return &SelectionError{Msg: fmt.Sprintf("column %q is named twice among the features", name)}
 		}
 		feature[name] = true
 	}
 	if s.Target != "" && slices.Contains(s.Drop, s.Target) {
-		return &SelectionError{fmt.Sprintf("column %q is both the target and dropped", s.Target)}
+		return &SelectionError{Msg: fmt.Sprintf("column %q is both the target and dropped", s.Target)}
 	}
 	return s.Roles.check(s)
 }
@@ -131,8 +132,9 @@ func (s Selection) apply(file string, line int, names []string) (*layout, error)
 		return nil, err
 	}
 	if last := names[len(names)-1]; s.Target == "" && len(s.Features) == 0 && slices.Contains(s.Drop, last) {
-		return nil, &SelectionError{fmt.Sprintf("column %q is dropped, the last, which would be the target; name "+
-			"another with --target", last)}
+		return nil, &SelectionError{
+			Msg:    fmt.Sprintf("column %q is dropped, the last, which would be the target", last),
+			Advice: setting.Textf("name another with %s", setting.Key("target"))}
 	}
 	schema := Schema{Name: file, Target: s.target(names), Roles: s.Roles}
 	if trials := s.Roles[model.Trials]; s.Optional && !slices.Contains(names, trials) {
@@ -197,18 +199,20 @@ func (s Selection) features(names []string, target string) []string {
 func checkNames(file string, line int, names []string) error {
 	seen := make(map[string]int, len(names))
 	for i, name := range names {
-		if name == "" {
-			return &Error{file, line, i + 1, "the column has no name"}
+		fault := &Error{File: file, Line: line, Col: i + 1}
+		first, twice := seen[name]
+		switch {
+		case name == "":
+			fault.Msg = "the column has no name"
+		case strings.ContainsRune(name, 0):
+			fault.Msg = fmt.Sprintf("the column name %q holds a NUL character", name)
+		case !utf8.ValidString(name):
+			fault.Msg = fmt.Sprintf("the column name %q is not UTF-8; save the file as UTF-8", name)
+		case twice:
+			fault.Msg = fmt.Sprintf("the column name %q is that of field %d already", name, first)
 		}
-		if strings.ContainsRune(name, 0) {
-			return &Error{file, line, i + 1, fmt.Sprintf("the column name %q holds a NUL character", name)}
-		}
-		if !utf8.ValidString(name) {
-			return &Error{file, line, i + 1, fmt.Sprintf("the column name %q is not UTF-8; save the file as UTF-8",
-				name)}
-		}
-		if first, ok := seen[name]; ok {
-			return &Error{file, line, i + 1, fmt.Sprintf("the column name %q is that of field %d already", name, first)}
+		if fault.Msg != "" {
+			return fault
 		}
 		seen[name] = i + 1
 	}

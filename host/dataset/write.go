@@ -26,7 +26,7 @@ import (
 // *[SelectionError].
 func Write(ctx context.Context, path string, src Source) error {
 	if _, err := tablefile.ExtensionOf(path); err != nil {
-		return &SelectionError{err.Error()}
+		return &SelectionError{Msg: err.Error()}
 	}
 	f, err := atomicfile.Create(ctx, path)
 	if err != nil {
@@ -50,7 +50,7 @@ func WriteTo(ctx context.Context, f *atomicfile.File, path string, src Source) e
 	} else if registered {
 		return format.Write(ctx, f, whole{src})
 	} else if found {
-		return &SelectionError{fmt.Sprintf("output %s: %s", path, format.lacks())}
+		return &SelectionError{Msg: fmt.Sprintf("output %s: %s", path, format.lacks())}
 	}
 	return WriteCSV(ctx, f, src)
 }
