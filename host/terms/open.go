@@ -11,6 +11,7 @@ import (
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/scaling"
+	"github.com/gatedlearning/moe/internal/setting"
 )
 
 // MaxLevels is the most levels of a factor that the user has not named.
@@ -243,7 +244,7 @@ func (b *builder) factors(ctx context.Context, sel dataset.Selection) (dataset.S
 	return b.open(sel)
 }
 
-// checkNames refuses --categorical of columns that are no features.
+// checkNames refuses as categorical columns that are no features.
 func (b *builder) checkNames(schema dataset.Schema) error {
 	for _, name := range b.request.Categorical {
 		switch {
@@ -263,27 +264,29 @@ func (b *builder) checkNames(schema dataset.Schema) error {
 func (b *builder) factor(schema dataset.Schema, c dataset.Column) (*Factor, error) {
 	named := slices.Contains(b.request.Categorical, c.Name)
 	values := c.Cells[dataset.Number] + c.Cells[dataset.Spelled] + c.Cells[dataset.Date] + c.Cells[dataset.Word]
-	refuse := func(format string, args ...any) error {
-		return &dataset.Error{File: schema.Name, Msg: fmt.Sprintf("column %q %s", c.Name, fmt.Sprintf(format, args...))}
+	refuse := func(what string, advice setting.Text) error {
+		return &dataset.Error{File: schema.Name, Msg: fmt.Sprintf("column %q %s", c.Name, what), Advice: advice}
 	}
+	leave := setting.Textf("leave it out with %s", setting.To("drop", c.Name))
+	levels := setting.To("categorical", c.Name)
 	switch {
 	case values == 0 && c.Cells[dataset.Missing] > 0:
-		return nil, refuse("has no value in any row; leave it out with --drop %s", c.Name)
+		return nil, refuse("has no value in any row", leave)
 	case values == 0, c.Name == schema.Target, slices.Contains(schema.Roles[:], c.Name), !named &&
 		c.Cells[dataset.Spelled] > 0:
 		return nil, nil
 	case !named && c.Cells[dataset.Word] == 0:
-		return nil, refuse("holds dates or times, such as %q; leave it out with --drop %s, write it as a number, "+
-			"such as days since a start, or take each as a level with --categorical %s",
-			c.Levels()[0], c.Name, c.Name)
+		return nil, refuse(fmt.Sprintf("holds dates or times, such as %q", c.Levels()[0]),
+			setting.Textf("%s, write it as a number, such as days since a start, or take each as a level with %s",
+				leave, levels))
 	case c.Full:
-		return nil, refuse("holds more than %d different words; leave it out with --drop %s", len(c.Words), c.Name)
+		return nil, refuse(fmt.Sprintf("holds more than %d different words", len(c.Words)), leave)
 	case !named && len(c.Words) > MaxLevels:
-		return nil, refuse("holds %d different words, such as %q, more than %d; leave it out with --drop %s, or take "+
-			"each as a level with --categorical %s",
-			len(c.Words), c.Levels()[0], MaxLevels, c.Name, c.Name)
+		return nil, refuse(
+			fmt.Sprintf("holds %d different words, such as %q, more than %d", len(c.Words), c.Levels()[0], MaxLevels),
+			setting.Textf("%s, or take each as a level with %s", leave, levels))
 	case len(c.Words) == 1:
-		return nil, refuse("is %q in every row; leave it out with --drop %s", c.Levels()[0], c.Name)
+		return nil, refuse(fmt.Sprintf("is %q in every row", c.Levels()[0]), leave)
 	}
 	return b.withReference(&Factor{Name: c.Name, Column: c.Name, Levels: c.Levels(), Reference: c.Commonest()})
 }
@@ -309,9 +312,10 @@ func (b *builder) withReference(f *Factor) (*Factor, error) {
 func (b *builder) checkReferences() error {
 	for _, name := range slices.Sorted(maps.Keys(b.request.Reference)) {
 		if b.levels[name] == nil && !b.inFormula(name) {
-			return &dataset.SelectionError{Msg: fmt.Sprintf("reference %s=%s: %s is no column of words among the "+
-				"features; --categorical %s makes it one",
-				name, b.request.Reference[name], name, name)}
+			return &dataset.SelectionError{
+				Msg: fmt.Sprintf("reference %s=%s: %s is no column of words among the features", name,
+					b.request.Reference[name], name),
+				Advice: setting.Textf("%s makes it one", setting.To("categorical", name))}
 		}
 	}
 	return nil

@@ -10,6 +10,7 @@ import (
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/internal/numeric"
+	"github.com/gatedlearning/moe/internal/setting"
 )
 
 // Selection names the raw columns, by which a file is opened for [Design.Source]:
@@ -140,8 +141,8 @@ func (r *raw) codes(f *Factor) []float64 {
 		case place < 0 && r.unseen:
 			place = slices.Index(f.Levels, f.Reference)
 		case place < 0:
-			r.fail(i, "%v in column %q is none of the levels that the model was fitted with, %s; correct it, or take "+
-				"it for the reference with --unseen reference", x, f.Column, shorten(f.Levels))
+			r.fail(i, dataset.Unseen, "%v in column %q is none of the levels that the model was fitted with, %s", x,
+				f.Column, shorten(f.Levels))
 		}
 		codes[i] = float64(place)
 	}
@@ -153,7 +154,7 @@ func (r *raw) codes(f *Factor) []float64 {
 func (r *raw) check(term string, values []float64) {
 	for i, v := range values {
 		if !numeric.Finite(v) && !r.missing(i) {
-			r.fail(i, "%s is %v", term, v)
+			r.fail(i, setting.Text{}, "%s is %v", term, v)
 			return
 		}
 	}
@@ -169,9 +170,9 @@ func (r *raw) missing(row int) bool {
 	return false
 }
 
-func (r *raw) fail(row int, format string, args ...any) {
+func (r *raw) fail(row int, advice setting.Text, format string, args ...any) {
 	if r.err == nil {
 		r.err = &dataset.Error{File: r.table, Msg: "row " + strconv.Itoa(r.rows+row+1) + ": " +
-			fmt.Sprintf(format, args...)}
+			fmt.Sprintf(format, args...), Advice: advice}
 	}
 }

@@ -203,13 +203,13 @@ func TestRefusals(t *testing.T) {
 		request       Request
 		want          string
 	}{
-		{data: many, want: `data.csv: column "id" holds 101 different words, such as "p0", more than 100; leave it out with --drop id, or take each as a level with --categorical id`},
-		{data: "d,x,y\n2020-01-02,1,2\n2020-02-03,2,4\n", want: `data.csv: column "d" holds dates or times, such as "2020-01-02"; leave it out with --drop d`},
-		{data: "g,x,y\nNA,1,2\n,2,4\n", want: `data.csv: column "g" has no value in any row; leave it out with --drop g`},
+		{data: many, want: `data.csv: column "id" holds 101 different words, such as "p0", more than 100; leave it out with drop: id, or take each as a level with categorical: id`},
+		{data: "d,x,y\n2020-01-02,1,2\n2020-02-03,2,4\n", want: `data.csv: column "d" holds dates or times, such as "2020-01-02"; leave it out with drop: d`},
+		{data: "g,x,y\nNA,1,2\n,2,4\n", want: `data.csv: column "g" has no value in any row; leave it out with drop: g`},
 		{data: "g,x,y\na,1,2\na,2,4\n", want: `data.csv: column "g" is "a" in every row`},
-		{data: "g,x,y\n\"1,5\",1,2\n\"2,5\",2,4\n", want: `data.csv:2:1: "1,5" in column "g" is not a finite decimal number; a decimal comma? write 1.5, or give --decimal ,; 2 such cells`},
+		{data: "g,x,y\n\"1,5\",1,2\n\"2,5\",2,4\n", want: `data.csv:2:1: "1,5" in column "g" is not a finite decimal number; a decimal comma? write 1.5, or give decimal: ,; 2 such cells`},
 		{data: "g,x,y\n0x1p3,1,2\n1_000,2,4\n", want: `data.csv:2:1: "0x1p3" in column "g" is not a finite decimal number; 2 such cells`},
-		{data: "g,x,y\n1,1,low\n2,2,high\n", want: `data.csv:2:3: column "y" holds words, such as "low", and no number; it is the target, which must be a number; --target names another`},
+		{data: "g,x,y\n1,1,low\n2,2,high\n", want: `data.csv:2:3: column "y" holds words, such as "low", and no number; it is the target, which must be a number; target names another`},
 		{data: "g,x,y\n1,1,2\na,2,4\n", want: `data.csv:3:1: "a" in column "g" is not a finite decimal number`},
 		{data: small, request: Request{Reference: map[string]string{"g": "c"}}, want: `reference g=c: the column has no such level; there are a, b`},
 		{data: small, request: Request{Reference: map[string]string{"x": "1"}}, want: `reference x=1: x is no column of words among the features`},
