@@ -32,7 +32,7 @@ var imports = map[string][]string{
 	"internal/wire":              {"sdk", "internal/numeric", "internal/wire/activationpb", goPlugin, grpc, protobuf},
 	"internal/wire/activationpb": {grpc, protobuf},
 	"internal/claims":            {"sdk", "sdk/gauss", "solver", "internal/numeric"},
-	"internal/conform":           {"sdk", "internal/claims", "internal/numeric", "internal/stream", "internal/wire"},
+	"internal/conform":           {"sdk", "internal/claims", "internal/numeric", "internal/setting", "internal/stream", "internal/wire"},
 	"internal/atomicfile":        {"golang.org/x/sys"},
 	"internal/digits":            {},
 	"internal/kernel":            {"golang.org/x/sys"},
@@ -53,8 +53,8 @@ var imports = map[string][]string{
 	"internal/testheap":          {},
 	"internal/testslow":          {},
 	"internal/sandbox":           {"golang.org/x/sys"},
-	"internal/wasm":              {"sdk", "internal/numeric", "internal/pluginproc", "internal/spotcheck", "internal/wire", wazero},
-	"internal/pluginproc":        {"sdk", "internal/numeric", "internal/sandbox", "internal/spotcheck", "internal/wire", goPlugin, hclog, grpc, "golang.org/x/sys"},
+	"internal/wasm":              {"sdk", "internal/numeric", "internal/pluginproc", "internal/setting", "internal/spotcheck", "internal/wire", wazero},
+	"internal/pluginproc":        {"sdk", "internal/numeric", "internal/sandbox", "internal/setting", "internal/spotcheck", "internal/wire", goPlugin, hclog, grpc, "golang.org/x/sys"},
 
 	"internal/pluginproc/plugintest": {"golang.org/x/sys"},
 
@@ -201,7 +201,7 @@ var imports = map[string][]string{
 	"host/network":             {"sdk", "sdk/gauss", "solver/properties", "internal/numeric", "host/model", "host/optim", "host/tensor", "host/metric", "host/dataset", "host/infer", "host/infer/specification", "host/problem", "host/recheck", "internal/stream", gonum},
 	"host/network/networkfile": {"internal/atomicfile", "internal/numeric", "host/dataset", "host/fitted", "host/fitted/check", "host/fitted/jsonfile", "host/fitted/stated", "host/model", "host/native", gonum},
 	"host/diverse":             {"sdk/gauss", "host/model", "host/optim", "host/network", "internal/stream", gonum},
-	"host/catalog": {"sdk", "expression", "table", "internal/claims", "internal/pluginproc", "internal/sandbox", "internal/spotcheck", "internal/suggest", "internal/wasm", "internal/wire", "internal/atomicfile",
+	"host/catalog": {"sdk", "expression", "table", "internal/claims", "internal/pluginproc", "internal/sandbox", "internal/setting", "internal/spotcheck", "internal/suggest", "internal/wasm", "internal/wire", "internal/atomicfile",
 		"plugins/exp", "plugins/identity", "plugins/leakyrelu", "plugins/probit", "plugins/relu", "plugins/sigmoid", "plugins/softplus", "plugins/tanh", "golang.org/x/sys"},
 
 	"host/experiment": {"sdk", "sdk/gauss", "solver", "solver/properties", "host/network", "host/diverse", "host/model", "host/mixture", "host/problem", "host/moment", "host/search", "host/search/climb", "host/search/starts", "host/search/steps", "host/optim", "host/metric", "host/tensor",

@@ -171,10 +171,12 @@ func verify(ctx context.Context, p *catalog.Plugin) []verifyGroup {
 func newVerifyGroup(subject string, findings []conform.Finding) verifyGroup {
 	g := verifyGroup{Subject: subject}
 	for _, f := range findings {
-		found := verifyFinding{Check: f.Check, Means: f.Means, OK: f.OK(), Absent: f.Absent, Warning: f.Warning,
-			err: f.Err}
+		found := verifyFinding{Check: f.Check, Means: f.Means, OK: f.OK(), Absent: f.Absent, err: f.Err}
+		if f.Warning != nil {
+			found.Warning = message(f.Warning)
+		}
 		if f.Err != nil {
-			found.Problem = f.Err.Error()
+			found.Problem = message(f.Err)
 		}
 		g.Findings = append(g.Findings, found)
 	}

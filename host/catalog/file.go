@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 
 	"github.com/gatedlearning/moe/internal/pluginproc"
+	"github.com/gatedlearning/moe/internal/setting"
 )
 
 // openPlugin opens a plugin's file by its absolute path without symbolic links,
@@ -122,5 +123,6 @@ func fileFault(path string, err error) error {
 }
 
 func badFile(path, reason string) error {
-	return &FaultError{Plugin: path, Call: "open", Reason: reason, Advice: "name the executable file of a plugin"}
+	return &FaultError{Plugin: path, Call: "open", Reason: reason,
+		Advice: setting.Textf("name the executable file of a plugin")}
 }

@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/gatedlearning/moe/internal/numeric"
+	"github.com/gatedlearning/moe/internal/setting"
 	"github.com/gatedlearning/moe/internal/stream"
 	"github.com/gatedlearning/moe/internal/wire"
 	"github.com/gatedlearning/moe/sdk"
@@ -96,7 +97,7 @@ func checkValues(ctx context.Context, act sdk.Activation) error {
 // others may: a model whose g is not finite there cannot predict that row. It asks
 // for each value alone, for a plugin that overflows fails in its batch.
 func checkFar(ctx context.Context, act sdk.Activation) error {
-	var found []string
+	var found []any
 	for _, m := range methods {
 		for _, z := range []float64{-1e6, -1e3, -100, 100, 1e3, 1e6} {
 			v, err := m.of(ctx, act, []float64{z})
@@ -107,7 +108,7 @@ func checkFar(ctx context.Context, act sdk.Activation) error {
 			case errors.As(err, &beyond):
 				found = append(found, fmt.Sprintf("%s at z = %v is %v", m.name, z, beyond.Value))
 			case err != nil:
-				found = append(found, fmt.Sprintf("%s at z = %v fails: %v", m.name, z, err))
+				found = append(found, setting.Textf("%s at z = %v fails: %v", m.name, z, err))
 			case !numeric.Finite(v...):
 				found = append(found, fmt.Sprintf("%s at z = %v is %v", m.name, z, v[0]))
 			}
@@ -116,7 +117,8 @@ func checkFar(ctx context.Context, act sdk.Activation) error {
 	if len(found) == 0 {
 		return nil
 	}
-	return warning(strings.Join(found, ", ") + ": rows that lead there cannot be predicted")
+	all := strings.Repeat(", %v", len(found))[len(", "):]
+	return warning{setting.Textf(all+": rows that lead there cannot be predicted", found...)}
 }
 
 func checkLengths(ctx context.Context, act sdk.Activation) error {

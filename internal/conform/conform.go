@@ -9,6 +9,7 @@ import (
 	"fmt"
 
 	"github.com/gatedlearning/moe/internal/claims"
+	"github.com/gatedlearning/moe/internal/setting"
 	"github.com/gatedlearning/moe/internal/wire"
 	"github.com/gatedlearning/moe/sdk"
 )
@@ -19,22 +20,22 @@ type Finding struct {
 	Means  string // what is checked, in a sentence
 	Absent bool   // the activation does not have what would be checked
 	Err    error  // what is wrong and where; nil if the check passed
-	// Warning is what the author should know though nothing is wrong; "" if there
+	// Warning is what the author should know though nothing is wrong; nil if there
 	// is nothing.
-	Warning string
+	Warning error
 }
 
 // errAbsent is what a check returns where there is nothing to check.
 var errAbsent = errors.New("it brings none")
 
 // warning is what a check returns that found nothing wrong and something to know.
-type warning string
+type warning struct{ setting.Text }
 
-func (w warning) Error() string { return string(w) }
+func (w warning) Error() string { return w.String() }
 
 func newFinding(check, means string, err error) Finding {
 	if w, ok := err.(warning); ok {
-		return Finding{Check: check, Means: means, Warning: string(w)}
+		return Finding{Check: check, Means: means, Warning: w}
 	}
 	if err == errAbsent {
 		return Finding{Check: check, Means: means, Absent: true}

@@ -7,6 +7,7 @@ import (
 	"math"
 	"reflect"
 
+	"github.com/gatedlearning/moe/internal/setting"
 	"github.com/gatedlearning/moe/internal/wire"
 	"github.com/gatedlearning/moe/sdk"
 )
@@ -200,7 +201,7 @@ func sameExtras(ctx context.Context, a, b sdk.Activation) error {
 			return err
 		}
 		if vb, err := mb.Moments(ctx); err != nil || va != vb {
-			return fmt.Errorf("moments %v became %v (%v)", va, vb, err)
+			return setting.Errorf("moments %v became %v (%v)", va, vb, err)
 		}
 	}
 	if hasA {
@@ -209,7 +210,7 @@ func sameExtras(ctx context.Context, a, b sdk.Activation) error {
 			return err
 		}
 		if vb, err := sb.System(ctx, 0.3); err != nil || !reflect.DeepEqual(va, vb) {
-			return fmt.Errorf("system %v became %v (%v)", va, vb, err)
+			return setting.Errorf("system %v became %v (%v)", va, vb, err)
 		}
 	}
 	return nil

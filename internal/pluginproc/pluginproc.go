@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"strings"
 	"syscall"
+
+	"github.com/gatedlearning/moe/internal/setting"
 )
 
 // FaultError is a failure of a plugin: it could not be started, it crashed, it
@@ -17,22 +19,25 @@ type FaultError struct {
 	Plugin string // the path of its file
 	Call   string // what it was asked, such as "Eval"; "start" before any call
 	Reason string
-	Output string // what it last printed on stderr, printable; "" if there were none
-	Advice string // what to do; "" where the plugin must be repaired
-	Err    error  // the cause, where it has a type: a *numeric.NotFiniteError
+	Output string       // what it last printed on stderr, printable; "" if there were none
+	Advice setting.Text // what to do; the zero value where the plugin must be repaired
+	Err    error        // the cause, where it has a type: a *numeric.NotFiniteError
 }
 
 func (e *FaultError) Unwrap() error { return e.Err }
 
-func (e *FaultError) Error() string {
+func (e *FaultError) Error() string { return e.Worded(setting.InFile) }
+
+// Worded is the error with the settings of its advice in other words.
+func (e *FaultError) Worded(as setting.Words) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "plugin %s: %s: %s", e.Plugin, e.Call, e.Reason)
 	if e.Output != "" {
 		fmt.Fprintf(&b, "; it last printed: %s", e.Output)
 	}
 	b.WriteString("; ")
-	if e.Advice != "" {
-		b.WriteString(e.Advice)
+	if !e.Advice.IsZero() {
+		b.WriteString(e.Advice.Worded(as))
 	} else {
 		b.WriteString("the fault is the plugin's: repair it, or ask its author")
 	}
@@ -47,5 +52,5 @@ func TooManyFiles(err error) bool {
 }
 
 // CloseFiles is what to do then.
-const CloseFiles = "this program has as many files open as it may: raise the limit (ulimit -n); the plugin is not at " +
-	"fault"
+var CloseFiles = setting.Textf("this program has as many files open as it may: raise the limit (ulimit -n); the " +
+	"plugin is not at fault")

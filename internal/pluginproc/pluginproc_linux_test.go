@@ -242,7 +242,7 @@ func TestFaultsOfCalls(t *testing.T) {
 		"null-pointer":       {[]float64{1}, "nil pointer"},
 		"hang":               {[]float64{1}, "no answer within 5s"},
 		"page-tables":        {[]float64{1}, "it used more than 100 MiB of memory and was ended"},
-		"grows":              {[]float64{1}, "it used more than 100 MiB of memory and was ended; it leaks, or needs more (--plugin-max-rss)"},
+		"grows":              {[]float64{1}, "it used more than 100 MiB of memory and was ended; it leaks, or needs more (plugin_max_rss)"},
 		"drifts":             {[]float64{1, 2}, "row 1: 4.000000000000001 at z = 2, but 4.000000000000002 when it was asked again"},
 		"position":           {[]float64{1, 2}, "row 1: 5 at z = 2, but 4 when"},
 	} {

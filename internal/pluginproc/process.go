@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/gatedlearning/moe/internal/setting"
 	"github.com/gatedlearning/moe/internal/wire"
 )
 
@@ -52,7 +53,7 @@ func start(ctx context.Context, img *Image, shown string, limits Limits) (*proce
 	if err != nil {
 		fault := &FaultError{
 			Plugin: shown, Call: "start", Reason: "no directory for its socket: " + err.Error(),
-			Advice: "remove it, or set XDG_RUNTIME_DIR to a directory that only you can use",
+			Advice: setting.Textf("remove it, or set XDG_RUNTIME_DIR to a directory that only you can use"),
 		}
 		if TooManyFiles(err) {
 			fault.Advice = CloseFiles
@@ -181,7 +182,7 @@ func (p *process) startFault(shown string, err error, hung bool, limit time.Dura
 	case !r.runs():
 		if refused := (*unconfinedError)(nil); errors.As(err, &refused) {
 			return &FaultError{Plugin: shown, Call: "start", Reason: refused.Error(),
-				Advice: "--sandbox default goes without"}
+				Advice: setting.Textf("%s goes without", setting.To("sandbox", "default"))}
 		}
 		reason = whyNot(err)
 	case r.exceeded() != nil:

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gatedlearning/moe/internal/setting"
 	"github.com/gatedlearning/moe/internal/wire"
 )
 
@@ -112,14 +113,17 @@ func (r *runner) Start(context.Context) error {
 	return nil
 }
 
-// excess is why a plugin was ended for what it did, and what to do; "" where the
+// excess is why a plugin was ended for what it did, and what to do; zero where the
 // fault is its own.
-type excess struct{ reason, advice string }
+type excess struct {
+	reason string
+	advice setting.Text
+}
 
 // tooLarge is the reason for which a plugin is ended that uses too much memory.
 func (r *runner) tooLarge() *excess {
 	return &excess{fmt.Sprintf("it used more than %d MiB of memory and was ended", r.limits.RSS>>20),
-		"it leaks, or needs more (--plugin-max-rss)"}
+		setting.Textf("it leaks, or needs more (%s)", setting.Key("plugin-max-rss"))}
 }
 
 // exceeded returns what the plugin did that it was ended for, or nil.

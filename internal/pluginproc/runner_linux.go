@@ -95,7 +95,7 @@ func (r *runner) guard(pid int) (dismiss func(), err error) {
 		select {
 		case <-dismissed:
 		default:
-			r.end(excess{"the process that ends it with its host was killed, and so it was ended", ""})
+			r.end(excess{reason: "the process that ends it with its host was killed, and so it was ended"})
 		}
 	}()
 	return func() {

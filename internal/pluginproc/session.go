@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"github.com/gatedlearning/moe/internal/sandbox"
+	"github.com/gatedlearning/moe/internal/setting"
 	"github.com/gatedlearning/moe/internal/wire"
 	"github.com/gatedlearning/moe/sdk"
 )
@@ -234,7 +235,7 @@ func (s *Session) fault(proc *process, name string, err error) error {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
-	reason, advice := err.Error(), ""
+	reason, advice := err.Error(), setting.Text{}
 	if reply := (*wire.ReplyError)(nil); errors.As(err, &reply) {
 		reason = reply.Err.Error()
 	}
@@ -250,7 +251,7 @@ func (s *Session) fault(proc *process, name string, err error) error {
 			return errors.New(printable(call.Message))
 		case call.Code == codes.DeadlineExceeded:
 			reason = fmt.Sprintf("no answer within %v", s.limits.Call)
-			advice = "it hangs, or needs more time (--plugin-timeout)"
+			advice = setting.Textf("it hangs, or needs more time (%s)", setting.Key("plugin-timeout"))
 		case call.Code == codes.ResourceExhausted:
 			reason = "its reply is too large: " + quote(call.Message)
 		case call.Code == codes.Unavailable:

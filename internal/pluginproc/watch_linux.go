@@ -44,8 +44,8 @@ func (r *runner) watch() {
 		if look%searchEvery == 0 {
 			members = append([]int{leader}, session(leader)...)
 			if tooManyNames(r.socketDir) {
-				r.end(excess{fmt.Sprintf("it made more than %d files in its socket's directory and was ended",
-					maxNames), ""})
+				r.end(excess{reason: fmt.Sprintf("it made more than %d files in its socket's directory and was ended",
+					maxNames)})
 				return
 			}
 		}
@@ -61,7 +61,7 @@ func (r *runner) watch() {
 			r.end(*r.tooLarge())
 			return
 		case tasks > maxTasks:
-			r.end(excess{fmt.Sprintf("it had more than %d processes and threads and was ended", maxTasks), ""})
+			r.end(excess{reason: fmt.Sprintf("it had more than %d processes and threads and was ended", maxTasks)})
 			return
 		}
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/gatedlearning/moe/internal/numeric"
 	"github.com/gatedlearning/moe/internal/pluginproc"
+	"github.com/gatedlearning/moe/internal/setting"
 	"github.com/gatedlearning/moe/internal/spotcheck"
 	"github.com/gatedlearning/moe/internal/wire"
 	"github.com/gatedlearning/moe/sdk"
@@ -69,8 +70,9 @@ func (m *Module) within(ctx context.Context, name string, limit time.Duration, c
 		return ctx.Err()
 	case until.Err() != nil:
 		return &pluginproc.FaultError{Plugin: m.shown, Call: name, Reason: fmt.Sprintf("no answer within %v", limit),
-			Err:    until.Err(),
-			Advice: "it may be in a loop without end, or --plugin-timeout too short for it"}
+			Err: until.Err(),
+			Advice: setting.Textf("it may be in a loop without end, or %s too short for it",
+				setting.Key("plugin-timeout"))}
 	}
 	return m.fault(name, firstLine(err), nil)
 }

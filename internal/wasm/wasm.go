@@ -35,6 +35,7 @@ import (
 	"github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1"
 
 	"github.com/gatedlearning/moe/internal/pluginproc"
+	"github.com/gatedlearning/moe/internal/setting"
 	"github.com/gatedlearning/moe/sdk"
 )
 
@@ -172,7 +173,7 @@ func (m *Module) admit() error {
 		if from != wasi_snapshot_preview1.ModuleName {
 			return &pluginproc.FaultError{Plugin: m.shown, Call: "open",
 				Reason: fmt.Sprintf("it imports %s.%s, and there are no imports", from, name),
-				Advice: "build it without; AssemblyScript's env.abort goes with --use abort="}
+				Advice: setting.Textf("build it without; AssemblyScript's env.abort goes with --use abort=")}
 		}
 		wasi = true
 	}
