@@ -121,7 +121,7 @@ var imports = map[string][]string{
 	"host/fitted/known":   {"internal/atomicfile", "host/dataset", "host/fitted", "host/fitted/check", "host/fitted/jsonfile", "host/fitted/stated", "host/metric", "host/model"},
 
 	"host/predict": {"sdk", "host/model", "host/mixture", "host/loss", "host/scaling", "host/dataset", "host/native", "host/fitted", "host/fitted/stated", "internal/numeric", gonum},
-	"host/export":  {"expression", "table", "host/model", "host/mixture", "host/dataset", "host/fitted", "host/fitted/stated", "host/native", "host/scaling", "host/terms", protobuf},
+	"host/export":  {"expression", "table", "host/model", "host/mixture", "host/dataset", "host/fitted", "host/fitted/stated", "host/native", "host/scaling", "host/terms", "internal/setting", protobuf},
 	"host/figures": {"solver", "host/experiment", "internal/shown", gonum, gonumPlot},
 	"host/problem": {"sdk", "internal/claims", "internal/kernel", "internal/memory", "host/model", "host/mixture", "host/dataset", "host/explore", "host/tensor", "host/loss", "host/native", gonum},
 	"host/moment":  {"sdk", "solver", "host/gaussians", "host/mixture", "host/model", "host/optim", "host/tensor", "host/problem", "internal/numeric", "internal/stream", gonum},

@@ -44,7 +44,8 @@ func (p *program) lowered(to Language, has func(o op) bool, exact bool) (*progra
 		}
 	}
 	if l.refused != "" {
-		return nil, &UnsupportedError{fmt.Sprintf("the function %s of its activation or formula", l.refused), to}
+		return nil, &UnsupportedError{
+			What: fmt.Sprintf("the function %s of its activation or formula", l.refused), To: to}
 	}
 	out := l.program
 	moved := func(refs []ref) (to []ref) {

@@ -14,19 +14,28 @@ import (
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/scaling"
 	"github.com/gatedlearning/moe/host/terms"
+	"github.com/gatedlearning/moe/internal/setting"
 )
 
 // UnsupportedError says what of a model cannot be said in a language.
 type UnsupportedError struct {
-	What string   // "the activation swish: …"
-	To   Language // "" for none of them
+	What   string       // "the activation swish: …"
+	To     Language     // "" for none of them
+	Advice setting.Text // what can be; zero where there is none
 }
 
-func (e *UnsupportedError) Error() string {
-	if e.To == "" {
-		return "it cannot be exported: " + e.What
+func (e *UnsupportedError) Error() string { return e.Worded(setting.InFile) }
+
+// Worded is the error with the settings of its advice in other words.
+func (e *UnsupportedError) Worded(as setting.Words) string {
+	to, advice := "", ""
+	if e.To != "" {
+		to = " to " + string(e.To)
 	}
-	return fmt.Sprintf("it cannot be exported to %s: %s", e.To, e.What)
+	if !e.Advice.IsZero() {
+		advice = "; " + e.Advice.Worded(as)
+	}
+	return "it cannot be exported" + to + ": " + e.What + advice
 }
 
 func unsupported(format string, args ...any) error {
@@ -57,8 +66,10 @@ func programOf(ctx context.Context, m *fitted.Model, withTarget bool) (*program,
 		return nil, err
 	}
 	if g := m.Groups; g != nil && withTarget {
-		return nil, unsupported("it is of rows in groups (column %q), whose posteriors are of whole groups; with "+
-			"--no-target --to sql and onnx have means and the gate, as for rows of new groups", g.Column)
+		return nil, &UnsupportedError{
+			What: fmt.Sprintf("it is of rows in groups (column %q), whose posteriors are of whole groups", g.Column),
+			Advice: setting.Textf("with %s %s and onnx have means and the gate, as for rows of new groups",
+				setting.Key("no-target"), setting.To("to", "sql"))}
 	}
 	b := &builder{program: newProgram(), m: m, offset: -1, trials: -1}
 	b.target, b.k, b.zero, b.scale = m.Target, m.Classes(), m.ZeroExpert, string(m.TargetScale)

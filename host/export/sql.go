@@ -225,7 +225,7 @@ func sqlOf(p *program, r Request, title string) ([]byte, error) {
 	fmt.Fprintf(&b, "\nSELECT %s\nFROM step%d;\n", strings.Join(final, ",\n  "), len(steps))
 	if b.Len() > mostBytes {
 		what := fmt.Sprintf("the statement has %d bytes, and SQLite takes %d", b.Len(), mostBytes)
-		return nil, &UnsupportedError{what, SQL}
+		return nil, &UnsupportedError{What: what, To: SQL}
 	}
 	return b.Bytes(), nil
 }
