@@ -97,7 +97,7 @@ var imports = map[string][]string{
 	"host/dataset/npz": {"host/model", "host/dataset", "internal/badfile", "internal/npy"},
 	"host/dataset/parquet": {"host/model", "host/dataset", "internal/atomicfile", "internal/badfile", "github.com/parquet-go/parquet-go",
 		"github.com/andybalholm/brotli", "github.com/klauspost/compress", "github.com/pierrec/lz4/v4"},
-	"host/gru":     {"host/model", "internal/npy", "internal/strictjson", "internal/numeric", "internal/stream", gonum},
+	"host/gru":     {"host/model", "internal/npy", "internal/strictjson", "internal/numeric", "internal/setting", "internal/stream", gonum},
 	"host/explore": {"host/model", "host/dataset"},
 	"host/sample":  {"host/model", "host/mixture", "host/dataset", "internal/memory", "internal/numeric", "internal/stream", gonum},
 	"host/terms":   {"host/model", "host/scaling", "host/dataset", "internal/numeric", "internal/setting"},

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -125,7 +126,7 @@ func (f *gruFlags) run(cmd *cobra.Command, path string) error {
 		return err
 	}
 	if slices.ContainsFunc(gaps, func(g gap) bool { return math.IsNaN(g.Max) }) {
-		return &gru.Error{File: path, Msg: "the weights are too large: predictors of the sequence overflow"}
+		return &gru.Error{File: path, Err: errors.New("the weights are too large: predictors of the sequence overflow")}
 	}
 	if f.out != "" {
 		if err := treesOf(layer).Write(cmd.Context(), f.out); err != nil {

@@ -140,7 +140,7 @@ func (f *gruLearnFlags) run(cmd *cobra.Command, path string) error {
 	}
 	if columns := len(src.Schema().Columns()); truth != nil && (truth.Hidden() != f.config.Hidden ||
 		truth.Inputs() != columns-2*f.config.Hidden) {
-		return &gru.Error{File: f.truth, Msg: fmt.Sprintf("%d units over %d inputs: their states have %d columns with "+
+		return &gru.Error{File: f.truth, Err: fmt.Errorf("%d units over %d inputs: their states have %d columns with "+
 			"--hidden %d, and %s has %d", truth.Hidden(), truth.Inputs(), truth.Inputs()+2*truth.Hidden(),
 			truth.Hidden(), in.name(), columns)}
 	}

@@ -10,6 +10,8 @@ import (
 
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
+
+	"github.com/gatedlearning/moe/internal/setting"
 )
 
 // Selection says which layer of a file is read, and what the file does not say.
@@ -37,7 +39,7 @@ func Read(path string, sel Selection) (*Layer, error) {
 	defer f.Close()
 	l, err := read(f, sel)
 	if err != nil {
-		return nil, &Error{path, err.Error()}
+		return nil, &Error{path, err}
 	}
 	return l, nil
 }
@@ -107,7 +109,7 @@ func choose(names []string, layer string) (arrayNames, error) {
 	case layer != "":
 		return a, fmt.Errorf("no layer %s; there are %s", layer, list(layers))
 	case len(layers) > 1:
-		return a, fmt.Errorf("%d layers: choose one with --layer: %s", len(layers), list(layers))
+		return a, setting.Errorf("%d layers: choose one with %s: %s", len(layers), setting.Key("layer"), list(layers))
 	}
 	return found[layers[0]], nil
 }
@@ -221,8 +223,8 @@ func (n arrayNames) kerasBias(a *arrays, cols int64, form *Form) (b, c []float64
 	zeros := make([]float64, cols)
 	if n.bias == "" {
 		if form == nil {
-			a.err = fmt.Errorf("the layer has no bias, whose shape says where the reset gate acts: say --form " +
-				"reset-after (Keras' default) or reset-before")
+			a.err = setting.Errorf("the layer has no bias, whose shape says where the reset gate acts: say %s (Keras' "+
+				"default) or reset-before", setting.To("form", "reset-after"))
 			return nil, nil, 0
 		}
 		return zeros, make([]float64, cols), *form

@@ -17,13 +17,20 @@ import (
 	"strings"
 
 	"github.com/gatedlearning/moe/internal/npy"
+	"github.com/gatedlearning/moe/internal/setting"
 	"github.com/gatedlearning/moe/internal/strictjson"
 )
 
 // Error is what is wrong with a file of weights.
-type Error struct{ File, Msg string }
+type Error struct {
+	File string
+	Err  error
+}
 
-func (e *Error) Error() string { return e.File + ": " + e.Msg }
+func (e *Error) Error() string { return e.Worded(setting.InFile) }
+
+// Worded is the error with its settings in other words.
+func (e *Error) Worded(as setting.Words) string { return e.File + ": " + setting.Message(e.Err, as) }
 
 // tensor is an array of numbers, the last index varying fastest.
 type tensor struct {
