@@ -38,7 +38,11 @@ func (f *gateFlag) of(cmd *cobra.Command, path string, m anyModel) (anyModel, er
 	}
 	mixture.by = fitted.Which(f.name)
 	if _, err := mixture.Of(mixture.by); err != nil {
-		return nil, &dataset.Error{File: path, Msg: fmt.Sprintf("--gate %s: %v", f.name, err)}
+		fault := &dataset.Error{File: path, Msg: fmt.Sprintf("--gate %s: %v", f.name, err)}
+		if mixture.by == fitted.ByPenalty {
+			fault.Msg += "; see moe fit --gate-penalty"
+		}
+		return nil, fault
 	}
 	switch s := mixture.Penalised; {
 	case s == nil || f.name != "":

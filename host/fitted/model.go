@@ -235,7 +235,7 @@ func (m *Model) Of(which Which) (*Model, error) {
 	case which != "" && !slices.Contains(Whiches(), which):
 		return nil, fmt.Errorf("no gate %q; there are %v", which, Whiches())
 	case which == ByPenalty && m.Penalised == nil:
-		return nil, fmt.Errorf("the file has no penalised gate: no gate separated rows; see moe fit --gate-penalty")
+		return nil, fmt.Errorf("the file has no penalised gate: no gate separated rows")
 	case which == Maximum:
 		out := *m
 		out.Penalised = nil
