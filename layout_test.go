@@ -709,3 +709,54 @@ func TestPackageSizes(t *testing.T) {
 		}
 	}
 }
+
+// flagged are the packages outside cmd/moe, and files, in which string literals may have flags of the command in
+// them, and why.
+var flagged = map[string]string{
+	"host/criterion": kept, "host/fitted/advice": kept, "host/fitted/compare": kept, "host/grow.go": kept,
+	"host/infer": kept, "host/problem/collinear.go": kept, "host/problem/problem.go": kept, "host/range.go": kept,
+	"host/report": kept, "host/report/verdict": kept, "host/result": kept, "host/result/remedy": kept,
+	"host/result/warn": kept,
+
+	"host/catalog/lock.go":  "a whole line for a shell: trust is for people to give",
+	"host/shard/moments.go": "the command that makes the file",
+	"host/spec/spec.go":     "Unsaid has what the command takes for said",
+	"host/experiment":       "texts of the command's figures",
+	"host/figures":          "texts of the command's figures",
+	"internal/wasm/wasm.go": "a flag of AssemblyScript's compiler",
+	"sdk/serve":             "a plugin is a program, and these are its flags",
+}
+
+const kept = "notes and verdicts, which models' files keep as text"
+
+// TestFlags: what a package outside the command says names no flags of the command, which a program that uses the
+// package has not: see internal/setting.
+func TestFlags(t *testing.T) {
+	flag := regexp.MustCompile(`(^|[^-A-Za-z0-9|:])--[a-z]`)
+	unused := maps.Clone(flagged)
+	eachSource(t, func(file string) error {
+		if within(file, "cmd/moe") {
+			return nil
+		}
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		ast.Inspect(parsed, func(n ast.Node) bool {
+			s, ok := n.(*ast.BasicLit)
+			if !ok || s.Kind != token.STRING || !flag.MatchString(s.Value) {
+				return true
+			}
+			delete(unused, file)
+			delete(unused, path.Dir(file))
+			if flagged[file] == "" && flagged[path.Dir(file)] == "" {
+				t.Errorf("%s: %s has a flag of the command: have it as a setting (internal/setting)", file, s.Value)
+			}
+			return true
+		})
+		return nil
+	})
+	for _, of := range slices.Sorted(maps.Keys(unused)) {
+		t.Errorf("%s has no flags: it needs no exception", of)
+	}
+}
