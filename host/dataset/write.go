@@ -46,7 +46,7 @@ func WriteTo(ctx context.Context, f *atomicfile.File, path string, src Source) e
 		return writeNPY(ctx, f, whole{src})
 	}
 	if format, registered, found := withExtension(path); registered && format.Write == nil {
-		return &SelectionError{fmt.Sprintf("output %s: %s files are read, not written", path, format.Name)}
+		return &SelectionError{Msg: fmt.Sprintf("output %s: %s files are read, not written", path, format.Name)}
 	} else if registered {
 		return format.Write(ctx, f, whole{src})
 	} else if found {
