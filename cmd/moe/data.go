@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -99,6 +100,10 @@ func writeExample(cmd *cobra.Command, name, out string) error {
 			}
 			_, err := cmd.OutOrStdout().Write(t.CSV)
 			return err
+		}
+		switch strings.ToLower(filepath.Ext(out)) {
+		case ".npy", ".npz", ".parquet":
+			return usagef("-o %s: the table is written as CSV: want a name that ends in .csv", out)
 		}
 		if err := creatable(out); err != nil {
 			return err

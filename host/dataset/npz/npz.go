@@ -1,6 +1,7 @@
 // Package npz reads tables in NPZ files, the archives of arrays that numpy's savez and savez_compressed write. Who
 // imports it, by the blank name if need be, has [dataset.Open] know them. An array of one dimension is a column of its
-// name, and one of d columns named x is x1 … xd; an array of records has the names of its fields.
+// name, and one of d columns named x is x1 … xd; an array of records has the names of its fields. What is no column of
+// numbers is refused where it is asked for.
 package npz
 
 import (
@@ -21,7 +22,7 @@ func init() {
 	dataset.Register(dataset.Format{Name: "NPZ", Magic: "PK\x03\x04", Extension: ".npz", Open: open})
 }
 
-// array is one of an archive: rows of so many columns.
+// array is one of an archive: rows of so many columns, or what is wrong with it, which matters to who asks for it.
 type array struct {
 	name   string
 	entry  *zip.File
@@ -29,6 +30,7 @@ type array struct {
 	rows   int64
 	cols   int
 	names  []string // of its columns
+	fault  error
 }
 
 // archive is the table of an open file.
@@ -56,10 +58,9 @@ func open(f dataset.File) (dataset.Columns, error) {
 		}
 		a, err := openArray(name, entry)
 		if err != nil {
-			return nil, badfile.Faultf("array %s: %v", name, err)
-		}
-		if first := t.first(a); a.rows != first.rows {
-			return nil, badfile.Faultf("array %s has %d rows, where %s has %d", name, a.rows, first.name, first.rows)
+			a = &array{name: name, cols: 1, names: []string{name}, fault: badfile.Faultf("array %s: %v", name, err)}
+		} else if first := t.first(a); a.rows != first.rows {
+			a.fault = badfile.Faultf("array %s has %d rows, where %s has %d", name, a.rows, first.name, first.rows)
 		}
 		if t.names = append(t.names, a.names...); len(t.names) > dataset.MaxColumns {
 			return nil, badfile.Faultf("more than %d columns", dataset.MaxColumns)
@@ -72,16 +73,22 @@ func open(f dataset.File) (dataset.Columns, error) {
 	return t, nil
 }
 
-// first is the first array of the archive, which a is where there is none yet.
+// first is the first array of the archive with which nothing is wrong, which a is where there is none yet.
 func (t *archive) first(a *array) *array {
-	if len(t.arrays) == 0 {
-		return a
+	for _, o := range t.arrays {
+		if o.fault == nil {
+			return o
+		}
 	}
-	return t.arrays[0]
+	return a
 }
 
 // openArray reads the header of an array. Errors do not name it.
 func openArray(name string, entry *zip.File) (*array, error) {
+	const encrypted = 1
+	if entry.Flags&encrypted != 0 {
+		return nil, badfile.Fault("it is encrypted")
+	}
 	r, err := entry.Open()
 	if err != nil {
 		return nil, err
@@ -134,8 +141,19 @@ func (a *array) byColumn() bool { return a.header.Fortran && a.cols > 1 }
 
 func (t *archive) Names() []string { return t.names }
 
-// Check has nothing to say: all columns have a number in every row.
-func (t *archive) Check([]int) error { return nil }
+// Check implements [dataset.Columns]: of an array that is no column of the table.
+func (t *archive) Check(fields []int) error {
+	at := 0
+	for _, a := range t.arrays {
+		for _, field := range fields {
+			if a.fault != nil && field >= at && field < at+a.cols {
+				return a.fault
+			}
+		}
+		at += a.cols
+	}
+	return nil
+}
 
 // Read implements [dataset.Columns].
 func (t *archive) Read(fields []int, fn func(n int, values [][]float64, none [][]bool) error) error {
@@ -169,8 +187,12 @@ func (t *archive) Read(fields []int, fn func(n int, values [][]float64, none [][
 			return badfile.Faultf("array %s: %v", a.name, err)
 		}
 	}
-	for row := int64(0); row < t.arrays[0].rows; {
-		n := min(model.BlockRows, int(t.arrays[0].rows-row))
+	whole := t.first(nil)
+	if whole == nil {
+		return badfile.Fault("an archive of no columns")
+	}
+	for row := int64(0); row < whole.rows; {
+		n := min(model.BlockRows, int(whole.rows-row))
 		for _, s := range streams {
 			if err := s.read(n, values); err != nil {
 				return badfile.Faultf("array %s ends in row %d: %v", s.of.name, row+1, err)

@@ -74,6 +74,30 @@ func TestSome(t *testing.T) {
 	}
 }
 
+// TestForeign reads a table beside arrays that are none of its columns, where they are dropped or not asked for.
+func TestForeign(t *testing.T) {
+	for name, sel := range map[string]dataset.Selection{
+		"short.npz": {Target: "x2", Features: []string{"x1"}},
+		"words.npz": {Target: "x2", Drop: []string{"y"}},
+	} {
+		src, err := dataset.Open("testdata/"+name, sel)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		rows := 0
+		err = src.Read(t.Context(), func(b *model.Block) error {
+			if b.X[0] != float64(rows)/2 || b.Y[0] != -float64(rows) {
+				t.Errorf("%s: row %d is %v, %v", name, rows, b.X[0], b.Y[0])
+			}
+			rows += b.N
+			return nil
+		})
+		if err != nil || rows != 600 {
+			t.Errorf("%s: %d rows, %v", name, rows, err)
+		}
+	}
+}
+
 // TestRefuses says what is wrong with an archive, of whatever it is.
 func TestRefuses(t *testing.T) {
 	whole, err := os.ReadFile("testdata/rows.npz")
