@@ -1,7 +1,10 @@
 package host
 
 import (
+	"fmt"
 	"math"
+	"slices"
+	"strings"
 	"testing"
 
 	"gonum.org/v1/gonum/mat"
@@ -37,7 +40,12 @@ func TestChoose(t *testing.T) {
 		}
 		for i, s := range m.Fit.Selection {
 			switch {
-			case (s.HeldOut != nil) != (c == ByHeldOut):
+			case c == ByHeldOut && s.HeldOut == nil: // it was left, and the fit says so
+				note := fmt.Sprintf("crossvalidation: k = %d was left after", s.K)
+				if s.K == 2 || !slices.ContainsFunc(m.Fit.Notes, func(n string) bool { return strings.HasPrefix(n, note) }) {
+					t.Errorf("k = %d: no held-out likelihood; notes %q", s.K, m.Fit.Notes)
+				}
+			case s.HeldOut != nil && c != ByHeldOut:
 				t.Errorf("%q, k = %d: held out %v", c, s.K, s.HeldOut)
 			case s.HeldOut != nil && math.Abs(*s.HeldOut-held[i].Judged()) > 1e-9:
 				t.Errorf("k = %d: %v held out, want %v", s.K, *s.HeldOut, held[i].Judged())

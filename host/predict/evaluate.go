@@ -213,9 +213,13 @@ func evaluate(ctx context.Context, src dataset.Source, d int, beside simpler, gr
 	}
 	e.RMSE, e.R2 = errorsOf(sse, scored, target, weight)
 	if !finite(e.LogLikelihood, e.RMSE, e.R2) {
+		r2 := "not defined"
+		if e.R2 != nil {
+			r2 = fmt.Sprintf("%.3g", *e.R2)
+		}
 		return nil, &dataset.Error{File: schema.Name,
-			Msg: fmt.Sprintf("log-likelihood %.3g and rmse %.3g, or r2, are not finite: the model's predictions "+
-				"are too far from the data to be squared", e.LogLikelihood, e.RMSE)}
+			Msg: fmt.Sprintf("log-likelihood %.3g, rmse %.3g and r2 %s are not all finite: the model's predictions "+
+				"are too far from the data to be squared", e.LogLikelihood, e.RMSE, r2)}
 	}
 	e.Calibration, e.PITHistogram = calibration.coverage(weight), calibration.bins[:]
 	return &e, nil
