@@ -4,10 +4,8 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"io/fs"
 	"os"
 	"path"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -63,13 +61,8 @@ func TestConstantFaults(t *testing.T) {
 // for what only tests import, and enumerations by iota. Two of one name in one package are faults where they differ.
 func constantsOf(t *testing.T, below string) (all map[stated]string, faults []string) {
 	all = map[stated]string{}
-	err := filepath.WalkDir(below, func(file string, e fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case e.IsDir() && strings.HasSuffix(e.Name(), "test"):
-			return fs.SkipDir
-		case e.IsDir() || !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go"):
+	eachSource(t, func(file string) error {
+		if in := path.Dir(file); !within(file, below) || strings.HasSuffix(in, "test") {
 			return nil
 		}
 		text, err := os.ReadFile(file)
@@ -89,7 +82,7 @@ func constantsOf(t *testing.T, below string) (all map[stated]string, faults []st
 				spec := spec.(*ast.ValueSpec)
 				for i, v := range spec.Values { // none where iota goes on
 					if value := string(text[files.Position(v.Pos()).Offset:files.Position(v.End()).Offset]); numeric(v) {
-						name := stated{path.Dir(filepath.ToSlash(file)), spec.Names[i].Name}
+						name := stated{path.Dir(file), spec.Names[i].Name}
 						if was, twice := all[name]; twice && bare(was) != bare(value) {
 							faults = append(faults, "two constants "+name.name+" of "+name.in+" differ")
 						}
@@ -101,9 +94,6 @@ func constantsOf(t *testing.T, below string) (all map[stated]string, faults []st
 		})
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	return all, faults
 }
 

@@ -54,11 +54,11 @@ func TestPromise(t *testing.T) {
 // spokenOf are the exported types of other packages of the module, as in "host/model.Block", that exported names of
 // these packages, exported fields of their types and exported methods speak of.
 func spokenOf(t *testing.T, packages []string) []string {
-	const module = "github.com/gatedlearning/moe/"
+	const below = module + "/"
 	args := []string{"list", "-export", "-deps", "-f", "{{.ImportPath}} {{.Export}}"}
 	ours := map[string]bool{}
 	for _, p := range packages {
-		args, ours[module+p] = append(args, module+p), true
+		args, ours[below+p] = append(args, below+p), true
 	}
 	list, err := exec.Command("go", args...).Output()
 	if err != nil {
@@ -74,8 +74,8 @@ func spokenOf(t *testing.T, packages []string) []string {
 	})
 	spoken := map[string]bool{}
 	speaks := func(o *types.TypeName) {
-		if p := o.Pkg(); p != nil && strings.HasPrefix(p.Path(), module) && !ours[p.Path()] && o.Exported() {
-			spoken[strings.TrimPrefix(p.Path(), module)+"."+o.Name()] = true
+		if p := o.Pkg(); p != nil && strings.HasPrefix(p.Path(), below) && !ours[p.Path()] && o.Exported() {
+			spoken[strings.TrimPrefix(p.Path(), below)+"."+o.Name()] = true
 		}
 	}
 	for p := range ours {

@@ -481,25 +481,24 @@ func (c Config) shows(stage Stage) func(done, total int) {
 // of is the configuration for k experts of a range.
 func (c Config) of(k int) Config {
 	c.K = k
-	if s := c.Start; s != nil && s.K != k {
-		c.Start = nil
-	}
-	if t := c.Truth; t != nil && t.K != k {
-		c.Truth = nil
-	}
-	return c.showing(fmt.Sprintf("k = %d", k))
+	return c.where(func(p *model.Params) bool { return p.K == k }).showing(fmt.Sprintf("k = %d", k))
 }
 
 // under is the configuration for the tree h.
 func (c Config) under(h model.Hierarchy) Config {
 	c.K, c.Hierarchy = h.Leaves(), h
-	if s := c.Start; s != nil && !s.Hierarchy().Equal(h) {
+	return c.where(func(p *model.Params) bool { return p.Hierarchy().Equal(h) }).showing(h.String())
+}
+
+// where is the configuration without a start, or a truth, of which a condition does not hold.
+func (c Config) where(holds func(p *model.Params) bool) Config {
+	if c.Start != nil && !holds(c.Start) {
 		c.Start = nil
 	}
-	if t := c.Truth; t != nil && !t.Hierarchy().Equal(h) {
+	if c.Truth != nil && !holds(c.Truth) {
 		c.Truth = nil
 	}
-	return c.showing(h.String())
+	return c
 }
 
 // showing is the configuration with stages that name what is being fitted.

@@ -33,18 +33,15 @@ var bodies = [kinds]string{"second", "fourth", "third", "squares", "fourths"}
 // newSums returns sums of a kind, of no node.
 func newSums(kind int) sums {
 	transformed := func(order int) sums {
-		return &nodes[*tensor.Transformed]{read: func() *tensor.Transformed { return new(tensor.Transformed) },
-			fits: func(s *tensor.Transformed, rows, d int) bool {
-				return s.Order == order && s.N == rows && (order != 2 || s.M == d)
-			}}
+		return newNodes(func(s *tensor.Transformed, rows, d int) bool {
+			return s.Order == order && s.N == rows && (order != 2 || s.M == d)
+		})
 	}
 	switch kind {
 	case second:
-		return &nodes[*tensor.Second]{read: func() *tensor.Second { return new(tensor.Second) },
-			fits: func(s *tensor.Second, rows, d int) bool { return s.D == d && s.N == rows }}
+		return newNodes(func(s *tensor.Second, rows, d int) bool { return s.D == d && s.N == rows })
 	case fourth:
-		return &nodes[*tensor.Fourth]{read: func() *tensor.Fourth { return new(tensor.Fourth) },
-			fits: func(s *tensor.Fourth, rows, d int) bool { return s.Features() == d && s.N == rows }}
+		return newNodes(func(s *tensor.Fourth, rows, d int) bool { return s.Features() == d && s.N == rows })
 	case squares:
 		return transformed(2)
 	case third:
@@ -69,6 +66,14 @@ type nodes[T addend[T]] struct {
 	tree *model.Tree[T] // nil of no node
 	read func() T       // for what a file says to be read into
 	fits func(s T, rows, d int) bool
+}
+
+// newNodes are sums of no node, into which those are read that fit so many rows of d features.
+func newNodes[E any, T interface {
+	*E
+	addend[T]
+}](fits func(s T, rows, d int) bool) sums {
+	return &nodes[T]{read: func() T { return new(E) }, fits: fits}
 }
 
 // begin gives sums of a kind what a block is added to.

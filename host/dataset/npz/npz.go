@@ -59,7 +59,7 @@ func open(f dataset.File) (dataset.Columns, error) {
 		a, err := openArray(name, entry)
 		if err != nil {
 			a = &array{name: name, cols: 1, names: []string{name}, fault: badfile.Faultf("array %s: %v", name, err)}
-		} else if first := t.first(a); a.rows != first.rows {
+		} else if first := t.first(); first != nil && a.rows != first.rows {
 			a.fault = badfile.Faultf("array %s has %d rows, where %s has %d", name, a.rows, first.name, first.rows)
 		}
 		if t.names = append(t.names, a.names...); len(t.names) > dataset.MaxColumns {
@@ -73,14 +73,14 @@ func open(f dataset.File) (dataset.Columns, error) {
 	return t, nil
 }
 
-// first is the first array of the archive with which nothing is wrong, which a is where there is none yet.
-func (t *archive) first(a *array) *array {
-	for _, o := range t.arrays {
-		if o.fault == nil {
-			return o
+// first is the first array of the archive with which nothing is wrong; nil where there is none.
+func (t *archive) first() *array {
+	for _, a := range t.arrays {
+		if a.fault == nil {
+			return a
 		}
 	}
-	return a
+	return nil
 }
 
 // openArray reads the header of an array. Errors do not name it.
@@ -187,7 +187,7 @@ func (t *archive) Read(fields []int, fn func(n int, values [][]float64, none [][
 			return badfile.Faultf("array %s: %v", a.name, err)
 		}
 	}
-	whole := t.first(nil)
+	whole := t.first()
 	if whole == nil {
 		return badfile.Fault("an archive of no columns")
 	}

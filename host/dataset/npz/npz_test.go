@@ -53,47 +53,34 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// TestSome reads a column alone: of arrays that nobody asks for nothing is read.
+// TestSome reads some columns alone: of arrays that nobody asks for nothing is read, be they columns of the table or not.
 func TestSome(t *testing.T) {
-	for _, name := range []string{"rows.npz", "columns.npz"} {
-		src, err := dataset.Open("testdata/"+name, dataset.Selection{Target: "y", Features: []string{"x2"}})
+	x1, x2 := func(i float64) float64 { return i / 2 }, func(i float64) float64 { return -i }
+	y := func(i float64) float64 { return 3*i + 1 }
+	for _, c := range []struct {
+		name            string
+		sel             dataset.Selection
+		feature, target func(i float64) float64
+	}{
+		{"rows.npz", dataset.Selection{Target: "y", Features: []string{"x2"}}, x2, y},
+		{"columns.npz", dataset.Selection{Target: "y", Features: []string{"x2"}}, x2, y},
+		{"short.npz", dataset.Selection{Target: "x2", Features: []string{"x1"}}, x1, x2},
+		{"words.npz", dataset.Selection{Target: "x2", Drop: []string{"y"}}, x1, x2},
+	} {
+		src, err := dataset.Open("testdata/"+c.name, c.sel)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("%s: %v", c.name, err)
 		}
 		row := 0
 		err = src.Read(t.Context(), func(b *model.Block) error {
-			if b.X[0] != -float64(row) || b.Y[0] != float64(3*row+1) {
-				t.Errorf("%s: row %d is %v, %v", name, row, b.X[0], b.Y[0])
+			if i := float64(row); b.X[0] != c.feature(i) || b.Y[0] != c.target(i) {
+				t.Errorf("%s: row %d is %v, %v", c.name, row, b.X[0], b.Y[0])
 			}
 			row += b.N
 			return nil
 		})
 		if err != nil || row != 600 {
-			t.Errorf("%s: %d rows, %v", name, row, err)
-		}
-	}
-}
-
-// TestForeign reads a table beside arrays that are none of its columns, where they are dropped or not asked for.
-func TestForeign(t *testing.T) {
-	for name, sel := range map[string]dataset.Selection{
-		"short.npz": {Target: "x2", Features: []string{"x1"}},
-		"words.npz": {Target: "x2", Drop: []string{"y"}},
-	} {
-		src, err := dataset.Open("testdata/"+name, sel)
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
-		rows := 0
-		err = src.Read(t.Context(), func(b *model.Block) error {
-			if b.X[0] != float64(rows)/2 || b.Y[0] != -float64(rows) {
-				t.Errorf("%s: row %d is %v, %v", name, rows, b.X[0], b.Y[0])
-			}
-			rows += b.N
-			return nil
-		})
-		if err != nil || rows != 600 {
-			t.Errorf("%s: %d rows, %v", name, rows, err)
+			t.Errorf("%s: %d rows, %v", c.name, row, err)
 		}
 	}
 }
