@@ -127,18 +127,18 @@ func judgeOne(cmd *cobra.Command, modelPath string, head jsonfile.Head, data dat
 	if data.path == "" {
 		return m.judge(cmd, act, nil, truthPath)
 	}
+	in, err := openInput(cmd.Context(), cmd, data.path)
+	if err != nil {
+		return nil, err
+	}
+	defer in.close()
 	var src dataset.Source
 	if ok && mixture.Groups != nil {
-		in, err := openInput(cmd.Context(), cmd, data.path)
-		if err != nil {
-			return nil, err
-		}
-		defer in.close()
 		src, err = data.table.openGrouped(cmd, in, mixture, false)
-		if err != nil {
-			return nil, err
-		}
-	} else if src, err = data.table.open(cmd, data.path, m, false); err != nil {
+	} else {
+		src, err = data.table.openFrom(in, m, false)
+	}
+	if err != nil {
 		return nil, err
 	}
 	result, err := m.judge(cmd, act, src, truthPath)

@@ -142,7 +142,12 @@ func (f *predictFlags) run(cmd *cobra.Command, modelPath, dataPath string) error
 	if mixture, ok := m.(mixtureFile); ok && mixture.Groups != nil {
 		return f.grouped(cmd, mixture, act, modelPath, dataPath)
 	}
-	src, err := f.table.open(cmd, dataPath, m, true)
+	in, err := openStream(cmd, dataPath)
+	if err != nil {
+		return err
+	}
+	defer in.close()
+	src, err := f.table.openFrom(in, m, true)
 	if err != nil {
 		return err
 	}
@@ -242,7 +247,12 @@ func (f *predictFlags) outputs(cmd *cobra.Command, modelPath, dataPath string) e
 	if f.extras.Interval > 0 {
 		remarkCertain(cmd, modelPath, first.Model)
 	}
-	src, err := f.table.open(cmd, dataPath, first, true)
+	in, err := openStream(cmd, dataPath)
+	if err != nil {
+		return err
+	}
+	defer in.close()
+	src, err := f.table.openFrom(in, first, true)
 	if err != nil {
 		return err
 	}

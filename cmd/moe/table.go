@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"fmt"
 	"io"
@@ -69,12 +70,7 @@ func (t *modelTableFlags) check(kept dataset.Absent) error {
 	return t.cellFlags.check(kept)
 }
 
-// open opens a file, or standard input for "-", for the features of a model.
-func (t *modelTableFlags) open(cmd *cobra.Command, path string, m anyModel, optional bool) (dataset.Source, error) {
-	return t.openFrom(&input{path: path, stdin: cmd.InOrStdin()}, m, optional)
-}
-
-// openFrom is open of an input that is there.
+// openFrom opens an input for the features of a model.
 func (t *modelTableFlags) openFrom(in *input, m anyModel, optional bool) (dataset.Source, error) {
 	unseen := t.unseen == "reference"
 	sel := t.on(m.selection(unseen))
@@ -98,6 +94,32 @@ type input struct {
 	spool *os.File // what standard input or a pipe held; nil where it is read as it comes
 }
 
+// openStream makes an input ready for one pass: standard input is read as it comes, unless its index is at the end.
+func openStream(cmd *cobra.Command, path string) (*input, error) {
+	in := &input{path: path, stdin: cmd.InOrStdin()}
+	if path != "-" || regular(in.stdin) {
+		return in, nil
+	}
+	ahead := bufio.NewReader(in.stdin)
+	in.stdin = ahead
+	head, err := ahead.Peek(dataset.MagicSize)
+	if err == nil && dataset.Indexed(head) {
+		in.spool, err = spool(cmd.Context(), ahead)
+		return in, err
+	}
+	return in, nil // what is wrong is told when it is read
+}
+
+// regular says whether a stream is a regular file, every pass over which begins anew.
+func regular(from io.Reader) bool {
+	f, ok := from.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode().IsRegular()
+}
+
 // openInput makes an input ready for any number of passes: what cannot be read again
 // is kept in a temporary file until it is closed.
 func openInput(ctx context.Context, cmd *cobra.Command, path string) (*input, error) {
@@ -114,10 +136,8 @@ func openInput(ctx context.Context, cmd *cobra.Command, path string) (*input, er
 		}
 		defer f.Close()
 		from = f
-	} else if f, ok := from.(*os.File); ok {
-		if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
-			return in, nil
-		}
+	} else if regular(from) {
+		return in, nil
 	}
 	var err error
 	if in.spool, err = spool(ctx, from); err != nil {

@@ -55,6 +55,13 @@ func inParts(ctx context.Context, src dataset.Source, intercept bool, folds int,
 			folds = groups
 			part, groups = groupParts(data, folds, seed)
 		}
+		if groups == 1 {
+			found, err := problem.FindGroups(ctx, src.Schema(), data, 0)
+			if err != nil {
+				return nil, err
+			}
+			return nil, problem.OneGroup(src.Schema().Name, column, found.Groups.IDs[0])
+		}
 		if folds > groups {
 			return nil, problem.Refuse("%d folds of %d groups of column %q, want 2 to %d", folds, groups, column,
 				groups)

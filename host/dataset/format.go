@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/internal/npy"
 )
 
 // A Format is a format of tables that a package of its own reads and writes. [Open] and
@@ -66,6 +67,16 @@ func known(is func(Format) bool) (f Format, registered, found bool) {
 // withMagic returns the format of files that begin with head.
 func withMagic(head []byte) (f Format, registered, found bool) {
 	return known(func(f Format) bool { return strings.HasPrefix(string(head), f.Magic) })
+}
+
+// MagicSize is how many bytes of a table tell its format.
+const MagicSize = len(npy.Magic)
+
+// Indexed says whether a table that begins with head has its index at the end, as Parquet files and archives of numpy
+// have: it cannot be read as it comes.
+func Indexed(head []byte) bool {
+	_, registered, _ := withMagic(head)
+	return registered
 }
 
 // withExtension returns the format of files of this name.

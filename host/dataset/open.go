@@ -58,7 +58,7 @@ func NewReader(name string, r io.Reader, sel Selection) (Source, error) {
 
 // open tells the formats apart. size is −1 where it is not known.
 func open(name string, r io.Reader, reopen func() (tableFile, error), size int64, sel Selection) (Source, error) {
-	head := make([]byte, len(npy.Magic))
+	head := make([]byte, MagicSize)
 	n, err := io.ReadFull(r, head)
 	if err != nil && err != io.EOF && err != io.ErrUnexpectedEOF {
 		return nil, err

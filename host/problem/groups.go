@@ -129,8 +129,8 @@ func takeGroups(ctx context.Context, p *Problem, rows model.Rows, gate Gate) err
 
 // OneGroup refuses a column that has the same group in every row.
 func OneGroup(file, column, id string) error {
-	return &dataset.Error{File: file, Msg: fmt.Sprintf("column %q has one group, %s, in every row: all rows would "+
-		"have one expert; want several groups", column, id)}
+	return &dataset.Error{File: file, Msg: fmt.Sprintf("column %q has one group, %s, in every row; want several "+
+		"groups", column, id)}
 }
 
 // variation is where a feature varies within a group.

@@ -25,6 +25,7 @@ func Parse(file string, data []byte) (*Fit, error) {
 		}
 		return out
 	}
+	data = bytes.TrimPrefix(data, []byte("\ufeff")) // some editors begin files with it
 	if len(data) > MaxSize {
 		return nil, fault(fmt.Errorf("%d bytes, want at most %d", len(data), MaxSize))
 	}

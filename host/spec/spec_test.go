@@ -158,8 +158,10 @@ func TestParseRefuses(t *testing.T) {
 			t.Errorf("%s: error %v, want %s", text, err, want)
 		}
 	}
-	if f, err := Parse("fit.json", []byte(ok+"}")); err != nil || f.Check() != nil {
-		t.Errorf("%v, %v", err, f.Check())
+	for _, begin := range []string{"", "\ufeff"} { // what some editors begin files with
+		if f, err := Parse("fit.json", []byte(begin+ok+"}")); err != nil || f.Check() != nil {
+			t.Errorf("%q: %v, %v", begin, err, f.Check())
+		}
 	}
 }
 

@@ -46,8 +46,8 @@ func Regular(path string) (*os.File, error) {
 	return f, nil
 }
 
-// Read returns what f holds, at most most bytes. The first of them, as many as
-// there are up to 512, are shown to begins before more is read; its error is
+// Read returns what f holds, at most most bytes, without the mark that some editors begin a file with. The first
+// of them, as many as there are up to 512, are shown to begins before more is read; its error is
 // returned as it is. Other errors: [ErrTooLarge], [ErrNotText], those of f.
 func Read(f io.Reader, most int64, begins func(head []byte) error) ([]byte, error) {
 	head := make([]byte, headSize)
@@ -55,7 +55,7 @@ func Read(f io.Reader, most int64, begins func(head []byte) error) ([]byte, erro
 	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
 		return nil, err
 	}
-	head = head[:n]
+	head = bytes.TrimPrefix(head[:n], []byte("\ufeff"))
 	if err := begins(head); err != nil {
 		return nil, err
 	}

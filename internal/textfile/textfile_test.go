@@ -12,6 +12,13 @@ import (
 
 func anything([]byte) error { return nil }
 
+// TestMark leaves out what some editors begin a file with, there alone.
+func TestMark(t *testing.T) {
+	if got, err := Read(strings.NewReader("\ufeff{\ufeff}"), 100, anything); err != nil || string(got) != "{\ufeff}" {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
 func TestRead(t *testing.T) {
 	for _, n := range []int{0, 1, 511, 512, 513, readSize + 511, readSize + 512, readSize + 513, 3*readSize + 7} {
 		text := strings.Repeat("x", n)
