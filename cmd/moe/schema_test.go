@@ -352,6 +352,7 @@ var nullEntries = func() map[string]object {
 		"StandardErrors.GatingIntercepts":    orNullSchema(list(number())),
 		"StandardErrors.Sigma":               levels(),
 		"StandardErrors.SigmaCorrected":      levels(),
+		"StandardErrors.DispersionCorrected": levels(),
 		"StandardErrors.SigmaInterval":       orNullSchema(list(list(number()))),
 		"StandardErrors.Own":                 {"type": "object", "additionalProperties": levels()},
 	}

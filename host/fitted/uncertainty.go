@@ -29,6 +29,10 @@ type StandardErrors struct {
 	// freedom, see infer.NoiseCorrected: Sigma of the model is the maximum of the
 	// likelihood, which lies below it. Null where sigma was given.
 	SigmaCorrected Sigma `json:"sigma_corrected"`
+	// DispersionCorrected is for every value of a family's first own parameter, sigma of student-t, shape or theta, its
+	// estimate corrected for the coefficients that are estimated beside it, see infer.Dispersion: predictive laws have
+	// it in the place of that of the maximum. Nil of normal noise, and where there is none.
+	DispersionCorrected Sigma `json:"dispersion_corrected,omitempty"`
 	// SigmaInterval is for every noise level its 95 % interval, around the corrected
 	// estimate and not symmetric, see infer.NoiseInterval; null where sigma was given, [null, null] as above.
 	SigmaInterval [][]float64 `json:"sigma_interval"`
@@ -254,6 +258,15 @@ func (s *StandardErrors) validate(m *Model) error {
 		check.Optional("standard_errors.sigma_corrected", s.SigmaCorrected, len(m.Sigma)),
 	); err != nil {
 		return err
+	}
+	if corrected := s.DispersionCorrected; corrected != nil {
+		const name = "standard_errors.dispersion_corrected"
+		if err := check.Vector(name, corrected, len(m.Params().Sigma)); err != nil {
+			return err
+		}
+		if slices.Min(corrected) <= 0 {
+			return fmt.Errorf("%s = %v, want numbers above 0", name, corrected)
+		}
 	}
 	if s.Own != nil && len(s.Own) != len(m.Own) {
 		return fmt.Errorf("standard_errors.own has %d parameters, the model has %d", len(s.Own), len(m.Own))

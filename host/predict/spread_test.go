@@ -408,3 +408,37 @@ func TestCutIntervals(t *testing.T) {
 		}
 	}
 }
+
+// TestPredictiveOfCorrected: where the first own parameter is corrected the law is that of a model that has it at its
+// maximum, with the coefficients' covariance as that goes with it: as 1/ν of a gamma law's, as σ² of a t law's. The
+// logarithm of the parameter has the same errors.
+func TestPredictiveOfCorrected(t *testing.T) {
+	for _, c := range []struct {
+		family       string
+		act          model.Activation
+		own          [][]float64
+		name         string
+		now, widened float64
+	}{
+		{"gamma", exponential{}, [][]float64{{3.2}}, "shape", 2.5, 3.2 / 2.5},
+		{"student-t", model.Activation(identity{}), [][]float64{{0.5}, {4}}, "sigma", 0.6, 1.44},
+	} {
+		of := func(psi, widened float64) *fitted.Model {
+			m := ofFamily(c.family, 1, false, append([][]float64{{psi}}, c.own[1:]...)...)
+			v, e := 0.03*widened, 0.2*psi
+			m.Covariance = &fitted.Covariance{Parameters: []string{"expert1:x", "expert1:(intercept)", c.name},
+				Matrix: [][]float64{{v, -v / 3, 0}, {-v / 3, v / 2, 0}, {0, 0, e * e}}}
+			return m
+		}
+		corrected, want := of(c.own[0][0], 1), of(c.now, c.widened)
+		corrected.StandardErrors = &fitted.StandardErrors{DispersionCorrected: fitted.Sigma{c.now}}
+		a, b := lawOf(t, corrected, c.act, 0.7, UncertaintyOf(corrected)), lawOf(t, want, c.act, 0.7, UncertaintyOf(want))
+		plain := of(c.own[0][0], 1)
+		before := lawOf(t, plain, c.act, 0.7, UncertaintyOf(plain))
+		for _, y := range []float64{0.2, 1, 2, 5} {
+			if x, z := a.Density(y), b.Density(y); math.Abs(x/z-1) > 1e-12 || math.Abs(before.Density(y)/z-1) < 1e-3 {
+				t.Errorf("%s at %v: %v, want %v; not corrected %v", c.family, y, x, z, before.Density(y))
+			}
+		}
+	}
+}

@@ -27,12 +27,13 @@ import (
 // is large.
 //
 // Of other densities the predictors z, of which the means are g(z), stand in the place of the means, and all own
-// parameters in that of σ, each by its logarithm or its reciprocal ([mixture.OwnParameter].Reciprocal). Given u they
-// are normal too, and the law of y under expert i is the mean of that of mean g(z_i) over a rule for z_i
-// ([spread.ruleOf]).
+// parameters in that of σ, each by its logarithm or its reciprocal ([mixture.OwnParameter].Reciprocal), the first
+// corrected as σ is (infer.Dispersion). Given u they are normal too, and the law of y under expert i is the mean of
+// that of mean g(z_i) over a rule for z_i ([spread.ruleOf]).
 type Uncertainty struct {
 	density mixture.Density
-	own     [][]float64 // K, of the experts: ψ, σ corrected
+	own     [][]float64 // K, of the experts: ψ, corrected
+	most    [][]float64 // likewise, of the maximum, to which the covariance belongs; nil where that is no other
 	cov     [][]float64
 	means   [][]dependence // K, of the experts' means, or predictors
 	gate    [][]dependence // of the gate's predictors, one less than it has classes
@@ -83,12 +84,15 @@ func UncertaintyOf(m *fitted.Model) *Uncertainty {
 	u := &Uncertainty{density: mixture.DensityOf(m.Family), cov: m.Covariance.Matrix,
 		means: make([][]dependence, m.K), gate: make([][]dependence, model.Gates(m.Classes()))}
 	corrected := p
-	if s := m.StandardErrors; s != nil && s.SigmaCorrected != nil {
+	if s := m.StandardErrors; s != nil && len(s.SigmaCorrected)+len(s.DispersionCorrected) > 0 {
 		corrected = p.Clone()
-		corrected.Sigma = s.SigmaCorrected
+		corrected.Sigma = slices.Concat(s.SigmaCorrected, s.DispersionCorrected) // there is one of them
 	}
 	for i := range m.K {
 		u.own = append(u.own, corrected.OwnOf(nil, i))
+		if corrected != p && !u.normal() {
+			u.most = append(u.most, p.OwnOf(nil, i))
+		}
 	}
 	for at, name := range m.Covariance.Parameters {
 		u.place(m, p, at, name)
@@ -254,7 +258,26 @@ func (u *Uncertainty) at(ctx context.Context, a *around, p *model.Params, act mo
 	if u.normal() {
 		return nil
 	}
+	u.widen(a.deviation, mean, n)
 	return a.spread.over(ctx, u, a, act, b, z, mean)
+}
+
+// widen takes the deviations of predictors, K rows of n as their means, from ψ of the maximum to ψ as it is corrected:
+// their variance is as 1/E[−∂²log f/∂m²].
+func (u *Uncertainty) widen(deviation, mean []float64, n int) {
+	terms, y := mixture.TermsOf(n, len(u.density.Own())), make([]float64, n)
+	expected := func(i int, psi []float64) []float64 {
+		u.density.Derive(terms, y, mean[i*n:(i+1)*n], psi)
+		return slices.Clone(terms.Expected)
+	}
+	for i, most := range u.most {
+		now := expected(i, u.own[i])
+		for r, before := range expected(i, most) {
+			if ratio := before / now[r]; ratio > 0 && !math.IsInf(ratio, 0) {
+				deviation[i*n+r] *= math.Sqrt(ratio)
+			}
+		}
+	}
 }
 
 // roundingOfRoot is a share of a variance that is nothing but rounding.

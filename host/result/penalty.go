@@ -226,6 +226,9 @@ func penalisedErrors(ctx context.Context, m *fitted.Model, p *problem.Problem, p
 	if p.Shape.Sigma == 0 && p.Shape.Normal() {
 		noiseIntervals(p, view, covariance)
 	}
+	if err := at.correct(ctx, view.StandardErrors, covariance); err != nil {
+		return err
+	}
 	m.Penalised.StandardErrors = view.StandardErrors
 	if len(covariance.Parameters) <= mostCovariance {
 		m.Penalised.Covariance = &fitted.Covariance{Parameters: covariance.Names(p.Schema.Features),

@@ -55,6 +55,9 @@ func uncertainty(ctx context.Context, m *fitted.Model, p *problem.Problem, out *
 		return err
 	}
 	m.StandardErrors = at.standardErrors(c)
+	if err := at.correct(ctx, m.StandardErrors, c); err != nil {
+		return err
+	}
 	warnClusters(&m.Fit, p, len(c.Parameters))
 	if p.Shape.Sigma == 0 && p.Shape.Normal() {
 		noiseIntervals(p, m, c)
@@ -197,6 +200,18 @@ func (o *optimum) standardErrors(c *infer.Covariance) *fitted.StandardErrors {
 	}
 	out.Clusters = clusters(c, o.p)
 	return out
+}
+
+// correct adds to standard errors the estimates of a family's first own parameter that predictive laws have.
+func (o *optimum) correct(ctx context.Context, s *fitted.StandardErrors, c *infer.Covariance) error {
+	if o.p.Shape.Normal() {
+		return nil
+	}
+	corrected, err := infer.Dispersion(ctx, c, o.l, o.p.Given, o.params)
+	if corrected != nil {
+		s.DispersionCorrected = corrected.Sigma
+	}
+	return err
 }
 
 // separations states the boundaries of the best, whose experts the model has in the given

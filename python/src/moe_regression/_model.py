@@ -517,6 +517,10 @@ class _Uncertainty:
         sigma = file["sigma"] if corrected is None else corrected
         self.sigma = _of_each(sigma, model.k)
         self.estimates = {**({"sigma": model.sigma} if file["sigma"] else {}), **model.own}
+        self.centres = self.estimates  # the first corrected for the coefficients beside it
+        dispersion = (file.get("standard_errors") or {}).get("dispersion_corrected")
+        if dispersion is not None:
+            self.centres = {**self.estimates, next(iter(self.estimates)): _of_each(dispersion, model.k)}
         self.means = [[] for _ in range(model.k)]  # of each expert: the row of C, and the kind or feature
         self.gates = [[] for _ in range(model.classes - 1)]
         self.levels = []  # the row of C, the expert, -1 for all, and the name of the own parameter
@@ -551,15 +555,20 @@ class _Uncertainty:
         """Of rows with rules of one size: which, and the laws that y is a mixture of, their weights, means and own parameters."""
         model, k, n = self.model, self.model.k, len(x)
         root, shift, deviation = self._around(x, np.ones_like(z), None)
-        halves = self._halves(z, deviation, [v[:, :k] for v in own])
         trials = own[len(self.estimates):]
+        if self.centres is not self.estimates:  # the covariance is of the maximum's
+            of = [self.model.family.information(means[:, :k], *(np.broadcast_to(v, z.shape) for v in psi.values()))
+                  for psi in (self.estimates, self.centres)]
+            ratio = of[0] / of[1]
+            deviation = deviation * np.sqrt(np.where((ratio > 0) & np.isfinite(ratio), ratio, 1))
+        halves = self._halves(z, deviation, [*(np.broadcast_to(v, z.shape) for v in self.centres.values()), *(v[:, :k] for v in trials)])
         least, largest = model.family.domain
         most = np.exp(20.0) * np.maximum(np.abs(means[:, :k]), 1)
         for half in np.unique(halves):
             rows = np.flatnonzero(halves == half)
             nodes, of = _rule(half)
             weights, centres, owns = [], [], [[] for _ in own]
-            of_rows = self._points(model.logits(x[rows]), root[rows], shift[rows], turn[rows], self.estimates)
+            of_rows = self._points(model.logits(x[rows]), root[rows], shift[rows], turn[rows], self.centres)
             for weight, moved, psi in of_rows:
                 psi = [np.broadcast_to(v, (len(rows), k)) for v in psi.values()]
                 for t, share in zip(nodes, of):

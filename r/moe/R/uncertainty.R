@@ -21,6 +21,8 @@ uncertainty <- function(file, m) {
   corrected <- file$standard_errors$sigma_corrected
   own <- m$own
   if (length(file$sigma) && !is.null(corrected)) own$sigma <- rep_len(as.double(corrected), m$k)
+  dispersion <- file$standard_errors$dispersion_corrected
+  if (!is.null(dispersion)) own[[1]] <- rep_len(as.double(dispersion), m$k)
   list(c = file$covariance$matrix, labels = labels_of(file$covariance$parameters, file$features), own = own)
 }
 
@@ -118,6 +120,7 @@ components <- function(m, rows, at) {
 laws_of <- function(m, rows, at) {
   experts <- seq_len(m$experts)
   around <- around_of(m, rows, 1 + 0 * at$index, NULL)
+  around$deviation <- widened(m, at$mean, around$deviation)
   half <- halves_of(m, rows, at$index[, experts, drop = FALSE], around$deviation[, experts, drop = FALSE])
   domain <- families[[m$family]]$domain
   lapply(unique(half), function(size) {
@@ -149,6 +152,15 @@ laws_of <- function(m, rows, at) {
          means = bind(parts, function(of) of$means),
          own = sapply(names(m$own), function(name) bind(parts, function(of) of$own[[name]]), simplify = FALSE))
   })
+}
+
+# Deviations of predictors by the own parameters as they are corrected; the covariance is of the maximum's.
+widened <- function(m, mean, deviation) {
+  told <- function(own) families[[m$family]]$information(mean, lapply(own, function(v) matrix(v, nrow(mean), ncol(mean), byrow = TRUE)), NULL)
+  if (identical(m$own, m$uncertain$own)) return(deviation)
+  ratio <- told(m$own) / told(m$uncertain$own)
+  ratio[!(is.finite(ratio) & ratio > 0)] <- 1
+  deviation * sqrt(ratio)
 }
 
 # How many nodes the rules of the rows want to either side: by what the law of y tells of a predictor beside what is
