@@ -34,10 +34,15 @@ func sumAVX2(a *float64, n int) float64
 //go:noescape
 func dotAVX2(a *float64, b *float64, n int) float64
 
-// tileAVX2 adds Σ a_i·b_j over n values to out[i·stride+j], of four slices from a on and four from b on.
+// tileAVX2 adds Σ a_i·b_j over n values to out[i·stride+j], of four slices from a on and four from b on, of which the first columns are wanted, one at least.
 //
 //go:noescape
-func tileAVX2(out *float64, stride int, a *[]float64, b *[]float64, n int)
+func tileAVX2(out *float64, stride int, a *[]float64, b *[]float64, n int, columns int)
+
+// cornerAVX2 adds Σ a_i·b_j over n values to out[i·stride+j], of two slices from a on and two from b on.
+//
+//go:noescape
+func cornerAVX2(out *float64, stride int, a *[]float64, b *[]float64, n int)
 
 // linear1AVX2 writes from_i + Σ_j coef_ij·x_j, of the first rows of columns of n values, a multiple of 16, for 1 rows of d coefficients.
 //

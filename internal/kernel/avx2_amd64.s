@@ -837,9 +837,9 @@ done24:
 	VZEROUPPER
 	RET
 
-// func tileAVX2(out *float64, stride int, a *[]float64, b *[]float64, n int)
+// func tileAVX2(out *float64, stride int, a *[]float64, b *[]float64, n int, columns int)
 // Requires: AVX, FMA3
-TEXT ·tileAVX2(SB), NOSPLIT, $256-40
+TEXT ·tileAVX2(SB), NOSPLIT, $256-48
 	MOVQ   n+32(FP), AX
 	MOVQ   a+16(FP), CX
 	MOVQ   (CX), DX
@@ -863,9 +863,9 @@ TEXT ·tileAVX2(SB), NOSPLIT, $256-40
 	ANDQ   $-8, R10
 	ANDQ   $0x07, R11
 	CMPQ   R10, $0x00
-	JE     tail26
+	JE     tail27
 
-groups25:
+groups26:
 	VMOVUPD     (R8)(R9*8), Y8
 	VMOVUPD     (DI)(R9*8), Y9
 	VMOVUPD     (DX)(R9*8), Y10
@@ -882,11 +882,11 @@ groups25:
 	VFMADD231PD Y9, Y10, Y7
 	ADDQ        $0x08, R9
 	CMPQ        R9, R10
-	JL          groups25
+	JL          groups26
 
-tail26:
+tail27:
 	CMPQ        R11, $0x00
-	JE          done27
+	JE          done28
 	LEAQ        avx2constants<>+2816(SB), R10
 	SHLQ        $0x03, R11
 	SUBQ        R11, R10
@@ -907,7 +907,7 @@ tail26:
 	VFMADD231PD Y9, Y8, Y6
 	VFMADD231PD Y10, Y8, Y7
 
-done27:
+done28:
 	VMOVUPD Y0, (SP)
 	VMOVUPD Y1, 32(SP)
 	VMOVUPD Y2, 64(SP)
@@ -930,9 +930,9 @@ done27:
 	ANDQ    $-8, R10
 	ANDQ    $0x07, R11
 	CMPQ    R10, $0x00
-	JE      tail29
+	JE      tail30
 
-groups28:
+groups29:
 	VMOVUPD     32(R8)(R9*8), Y8
 	VMOVUPD     32(DI)(R9*8), Y9
 	VMOVUPD     32(DX)(R9*8), Y10
@@ -949,11 +949,11 @@ groups28:
 	VFMADD231PD Y9, Y10, Y7
 	ADDQ        $0x08, R9
 	CMPQ        R9, R10
-	JL          groups28
+	JL          groups29
 
-tail29:
+tail30:
 	CMPQ        R11, $0x00
-	JE          done30
+	JE          done31
 	LEAQ        avx2constants<>+2816(SB), R10
 	SHLQ        $0x03, R11
 	SUBQ        R11, R10
@@ -974,11 +974,17 @@ tail29:
 	VFMADD231PD Y9, Y8, Y6
 	VFMADD231PD Y10, Y8, Y7
 
-done30:
-	MOVQ         out+0(FP), DI
-	MOVQ         stride+8(FP), R8
+done31:
 	VADDPD       (SP), Y0, Y0
 	VADDPD       32(SP), Y1, Y1
+	VADDPD       64(SP), Y2, Y2
+	VADDPD       96(SP), Y3, Y3
+	VADDPD       128(SP), Y4, Y4
+	VADDPD       160(SP), Y5, Y5
+	VADDPD       192(SP), Y6, Y6
+	VADDPD       224(SP), Y7, Y7
+	MOVQ         out+0(FP), DI
+	MOVQ         stride+8(FP), R8
 	VPERM2F128   $0x20, Y1, Y0, Y8
 	VPERM2F128   $0x31, Y1, Y0, Y0
 	VADDPD       Y0, Y8, Y8
@@ -989,8 +995,6 @@ done30:
 	VADDPD       (DI), X0, X0
 	VMOVUPD      X0, (DI)
 	LEAQ         (DI)(R8*8), DI
-	VADDPD       64(SP), Y2, Y2
-	VADDPD       96(SP), Y3, Y3
 	VPERM2F128   $0x20, Y3, Y2, Y0
 	VPERM2F128   $0x31, Y3, Y2, Y1
 	VADDPD       Y1, Y0, Y0
@@ -1001,8 +1005,6 @@ done30:
 	VADDPD       (DI), X0, X0
 	VMOVUPD      X0, (DI)
 	LEAQ         (DI)(R8*8), DI
-	VADDPD       128(SP), Y4, Y4
-	VADDPD       160(SP), Y5, Y5
 	VPERM2F128   $0x20, Y5, Y4, Y0
 	VPERM2F128   $0x31, Y5, Y4, Y1
 	VADDPD       Y1, Y0, Y0
@@ -1013,8 +1015,6 @@ done30:
 	VADDPD       (DI), X0, X0
 	VMOVUPD      X0, (DI)
 	LEAQ         (DI)(R8*8), DI
-	VADDPD       192(SP), Y6, Y6
-	VADDPD       224(SP), Y7, Y7
 	VPERM2F128   $0x20, Y7, Y6, Y0
 	VPERM2F128   $0x31, Y7, Y6, Y1
 	VADDPD       Y1, Y0, Y0
@@ -1024,6 +1024,9 @@ done30:
 	VUNPCKLPD    X1, X0, X0
 	VADDPD       (DI), X0, X0
 	VMOVUPD      X0, (DI)
+	MOVQ         columns+40(FP), DI
+	CMPQ         DI, $0x02
+	JLE          wanted25
 	MOVQ         b+24(FP), DI
 	MOVQ         48(DI), R8
 	MOVQ         72(DI), DI
@@ -1041,9 +1044,9 @@ done30:
 	ANDQ         $-8, R10
 	ANDQ         $0x07, R11
 	CMPQ         R10, $0x00
-	JE           tail32
+	JE           tail33
 
-groups31:
+groups32:
 	VMOVUPD     (R8)(R9*8), Y8
 	VMOVUPD     (DI)(R9*8), Y9
 	VMOVUPD     (DX)(R9*8), Y10
@@ -1060,11 +1063,11 @@ groups31:
 	VFMADD231PD Y9, Y10, Y7
 	ADDQ        $0x08, R9
 	CMPQ        R9, R10
-	JL          groups31
+	JL          groups32
 
-tail32:
+tail33:
 	CMPQ        R11, $0x00
-	JE          done33
+	JE          done34
 	LEAQ        avx2constants<>+2816(SB), R10
 	SHLQ        $0x03, R11
 	SUBQ        R11, R10
@@ -1085,7 +1088,7 @@ tail32:
 	VFMADD231PD Y9, Y8, Y6
 	VFMADD231PD Y10, Y8, Y7
 
-done33:
+done34:
 	VMOVUPD Y0, (SP)
 	VMOVUPD Y1, 32(SP)
 	VMOVUPD Y2, 64(SP)
@@ -1107,9 +1110,9 @@ done33:
 	ANDQ    $-8, R10
 	ANDQ    $0x07, AX
 	CMPQ    R10, $0x00
-	JE      tail35
+	JE      tail36
 
-groups34:
+groups35:
 	VMOVUPD     32(R8)(R9*8), Y8
 	VMOVUPD     32(DI)(R9*8), Y9
 	VMOVUPD     32(DX)(R9*8), Y10
@@ -1126,11 +1129,11 @@ groups34:
 	VFMADD231PD Y9, Y10, Y7
 	ADDQ        $0x08, R9
 	CMPQ        R9, R10
-	JL          groups34
+	JL          groups35
 
-tail35:
+tail36:
 	CMPQ        AX, $0x00
-	JE          done36
+	JE          done37
 	LEAQ        avx2constants<>+2816(SB), R10
 	SHLQ        $0x03, AX
 	SUBQ        AX, R10
@@ -1151,11 +1154,17 @@ tail35:
 	VFMADD231PD Y9, Y8, Y6
 	VFMADD231PD Y10, Y8, Y7
 
-done36:
-	MOVQ         out+0(FP), AX
-	MOVQ         stride+8(FP), CX
+done37:
 	VADDPD       (SP), Y0, Y0
 	VADDPD       32(SP), Y1, Y1
+	VADDPD       64(SP), Y2, Y2
+	VADDPD       96(SP), Y3, Y3
+	VADDPD       128(SP), Y4, Y4
+	VADDPD       160(SP), Y5, Y5
+	VADDPD       192(SP), Y6, Y6
+	VADDPD       224(SP), Y7, Y7
+	MOVQ         out+0(FP), AX
+	MOVQ         stride+8(FP), CX
 	VPERM2F128   $0x20, Y1, Y0, Y8
 	VPERM2F128   $0x31, Y1, Y0, Y0
 	VADDPD       Y0, Y8, Y8
@@ -1166,8 +1175,6 @@ done36:
 	VADDPD       16(AX), X0, X0
 	VMOVUPD      X0, 16(AX)
 	LEAQ         (AX)(CX*8), AX
-	VADDPD       64(SP), Y2, Y2
-	VADDPD       96(SP), Y3, Y3
 	VPERM2F128   $0x20, Y3, Y2, Y0
 	VPERM2F128   $0x31, Y3, Y2, Y1
 	VADDPD       Y1, Y0, Y0
@@ -1178,8 +1185,6 @@ done36:
 	VADDPD       16(AX), X0, X0
 	VMOVUPD      X0, 16(AX)
 	LEAQ         (AX)(CX*8), AX
-	VADDPD       128(SP), Y4, Y4
-	VADDPD       160(SP), Y5, Y5
 	VPERM2F128   $0x20, Y5, Y4, Y0
 	VPERM2F128   $0x31, Y5, Y4, Y1
 	VADDPD       Y1, Y0, Y0
@@ -1190,8 +1195,6 @@ done36:
 	VADDPD       16(AX), X0, X0
 	VMOVUPD      X0, 16(AX)
 	LEAQ         (AX)(CX*8), AX
-	VADDPD       192(SP), Y6, Y6
-	VADDPD       224(SP), Y7, Y7
 	VPERM2F128   $0x20, Y7, Y6, Y0
 	VPERM2F128   $0x31, Y7, Y6, Y1
 	VADDPD       Y1, Y0, Y0
@@ -1201,6 +1204,108 @@ done36:
 	VUNPCKLPD    X1, X0, X0
 	VADDPD       16(AX), X0, X0
 	VMOVUPD      X0, 16(AX)
+
+wanted25:
+	VZEROUPPER
+	RET
+
+// func cornerAVX2(out *float64, stride int, a *[]float64, b *[]float64, n int)
+// Requires: AVX, FMA3
+TEXT ·cornerAVX2(SB), NOSPLIT, $0-40
+	MOVQ   n+32(FP), AX
+	MOVQ   a+16(FP), CX
+	MOVQ   (CX), DX
+	MOVQ   24(CX), CX
+	MOVQ   b+24(FP), BX
+	MOVQ   (BX), SI
+	MOVQ   24(BX), BX
+	VXORPD Y0, Y0, Y0
+	VXORPD Y1, Y1, Y1
+	VXORPD Y2, Y2, Y2
+	VXORPD Y3, Y3, Y3
+	VXORPD Y4, Y4, Y4
+	VXORPD Y5, Y5, Y5
+	VXORPD Y6, Y6, Y6
+	VXORPD Y7, Y7, Y7
+	XORQ   DI, DI
+	MOVQ   AX, R8
+	ANDQ   $-8, R8
+	ANDQ   $0x07, AX
+	CMPQ   R8, $0x00
+	JE     tail39
+
+groups38:
+	VMOVUPD     (SI)(DI*8), Y8
+	VMOVUPD     (BX)(DI*8), Y9
+	VMOVUPD     (DX)(DI*8), Y10
+	VFMADD231PD Y8, Y10, Y0
+	VFMADD231PD Y9, Y10, Y1
+	VMOVUPD     (CX)(DI*8), Y10
+	VFMADD231PD Y8, Y10, Y2
+	VFMADD231PD Y9, Y10, Y3
+	VMOVUPD     32(SI)(DI*8), Y8
+	VMOVUPD     32(BX)(DI*8), Y9
+	VMOVUPD     32(DX)(DI*8), Y10
+	VFMADD231PD Y8, Y10, Y4
+	VFMADD231PD Y9, Y10, Y5
+	VMOVUPD     32(CX)(DI*8), Y10
+	VFMADD231PD Y8, Y10, Y6
+	VFMADD231PD Y9, Y10, Y7
+	ADDQ        $0x08, DI
+	CMPQ        DI, R8
+	JL          groups38
+
+tail39:
+	CMPQ        AX, $0x00
+	JE          done40
+	LEAQ        avx2constants<>+2816(SB), R8
+	SHLQ        $0x03, AX
+	SUBQ        AX, R8
+	VMOVUPD     (R8), Y8
+	VMOVUPD     32(R8), Y9
+	VMASKMOVPD  (SI)(DI*8), Y8, Y10
+	VMASKMOVPD  (BX)(DI*8), Y8, Y11
+	VMASKMOVPD  (DX)(DI*8), Y8, Y12
+	VFMADD231PD Y10, Y12, Y0
+	VFMADD231PD Y11, Y12, Y1
+	VMASKMOVPD  (CX)(DI*8), Y8, Y8
+	VFMADD231PD Y10, Y8, Y2
+	VFMADD231PD Y11, Y8, Y3
+	VMASKMOVPD  32(SI)(DI*8), Y9, Y8
+	VMASKMOVPD  32(BX)(DI*8), Y9, Y10
+	VMASKMOVPD  32(DX)(DI*8), Y9, Y11
+	VFMADD231PD Y8, Y11, Y4
+	VFMADD231PD Y10, Y11, Y5
+	VMASKMOVPD  32(CX)(DI*8), Y9, Y9
+	VFMADD231PD Y8, Y9, Y6
+	VFMADD231PD Y10, Y9, Y7
+
+done40:
+	VADDPD       Y0, Y4, Y4
+	VADDPD       Y1, Y5, Y5
+	VADDPD       Y2, Y6, Y6
+	VADDPD       Y3, Y7, Y7
+	MOVQ         out+0(FP), AX
+	MOVQ         stride+8(FP), CX
+	VPERM2F128   $0x20, Y5, Y4, Y0
+	VPERM2F128   $0x31, Y5, Y4, Y1
+	VADDPD       Y1, Y0, Y0
+	VPERMILPD    $0x05, Y0, Y1
+	VADDPD       Y1, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X1
+	VUNPCKLPD    X1, X0, X0
+	VADDPD       (AX), X0, X0
+	VMOVUPD      X0, (AX)
+	LEAQ         (AX)(CX*8), AX
+	VPERM2F128   $0x20, Y7, Y6, Y0
+	VPERM2F128   $0x31, Y7, Y6, Y1
+	VADDPD       Y1, Y0, Y0
+	VPERMILPD    $0x05, Y0, Y1
+	VADDPD       Y1, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X1
+	VUNPCKLPD    X1, X0, X0
+	VADDPD       (AX), X0, X0
+	VMOVUPD      X0, (AX)
 	VZEROUPPER
 	RET
 
@@ -1217,15 +1322,15 @@ TEXT ·linear1AVX2(SB), NOSPLIT, $0-56
 	SHLQ $0x03, SI
 	XORQ R9, R9
 
-rows37:
+rows41:
 	CMPQ         R9, R8
-	JGE          done38
+	JGE          done42
 	VBROADCASTSD (DX), Y0
 	VBROADCASTSD (DX), Y1
 	LEAQ         (BX)(R9*8), R10
 	XORQ         R11, R11
 
-columns39:
+columns43:
 	VMOVUPD      (R10), Y2
 	VMOVUPD      32(R10), Y3
 	VBROADCASTSD (CX)(R11*8), Y4
@@ -1234,14 +1339,14 @@ columns39:
 	ADDQ         SI, R10
 	INCQ         R11
 	CMPQ         R11, DI
-	JL           columns39
+	JL           columns43
 	LEAQ         (AX)(R9*8), R10
 	VMOVUPD      Y0, (R10)
 	VMOVUPD      Y1, 32(R10)
 	ADDQ         $0x08, R9
-	JMP          rows37
+	JMP          rows41
 
-done38:
+done42:
 	VZEROUPPER
 	RET
 
@@ -1259,9 +1364,9 @@ TEXT ·linear2AVX2(SB), NOSPLIT, $0-56
 	LEAQ (CX)(DI*8), R9
 	XORQ R10, R10
 
-rows40:
+rows44:
 	CMPQ         R10, R8
-	JGE          done41
+	JGE          done45
 	VBROADCASTSD (DX), Y0
 	VBROADCASTSD (DX), Y1
 	VBROADCASTSD 8(DX), Y2
@@ -1269,7 +1374,7 @@ rows40:
 	LEAQ         (BX)(R10*8), R11
 	XORQ         R12, R12
 
-columns42:
+columns46:
 	VMOVUPD      (R11), Y4
 	VMOVUPD      32(R11), Y5
 	VBROADCASTSD (CX)(R12*8), Y6
@@ -1281,7 +1386,7 @@ columns42:
 	ADDQ         SI, R11
 	INCQ         R12
 	CMPQ         R12, DI
-	JL           columns42
+	JL           columns46
 	LEAQ         (AX)(R10*8), R11
 	VMOVUPD      Y0, (R11)
 	VMOVUPD      Y1, 32(R11)
@@ -1289,9 +1394,9 @@ columns42:
 	VMOVUPD      Y2, (R11)
 	VMOVUPD      Y3, 32(R11)
 	ADDQ         $0x08, R10
-	JMP          rows40
+	JMP          rows44
 
-done41:
+done45:
 	VZEROUPPER
 	RET
 
@@ -1310,9 +1415,9 @@ TEXT ·linear3AVX2(SB), NOSPLIT, $0-56
 	LEAQ (R9)(DI*8), R10
 	XORQ R11, R11
 
-rows43:
+rows47:
 	CMPQ         R11, R8
-	JGE          done44
+	JGE          done48
 	VBROADCASTSD (DX), Y0
 	VBROADCASTSD (DX), Y1
 	VBROADCASTSD 8(DX), Y2
@@ -1322,7 +1427,7 @@ rows43:
 	LEAQ         (BX)(R11*8), R12
 	XORQ         R13, R13
 
-columns45:
+columns49:
 	VMOVUPD      (R12), Y6
 	VMOVUPD      32(R12), Y7
 	VBROADCASTSD (CX)(R13*8), Y8
@@ -1337,7 +1442,7 @@ columns45:
 	ADDQ         SI, R12
 	INCQ         R13
 	CMPQ         R13, DI
-	JL           columns45
+	JL           columns49
 	LEAQ         (AX)(R11*8), R12
 	VMOVUPD      Y0, (R12)
 	VMOVUPD      Y1, 32(R12)
@@ -1348,9 +1453,9 @@ columns45:
 	VMOVUPD      Y4, (R12)
 	VMOVUPD      Y5, 32(R12)
 	ADDQ         $0x08, R11
-	JMP          rows43
+	JMP          rows47
 
-done44:
+done48:
 	VZEROUPPER
 	RET
 
@@ -1370,9 +1475,9 @@ TEXT ·linear4AVX2(SB), NOSPLIT, $0-56
 	LEAQ (R10)(DI*8), R11
 	XORQ R12, R12
 
-rows46:
+rows50:
 	CMPQ         R12, R8
-	JGE          done47
+	JGE          done51
 	VBROADCASTSD (DX), Y0
 	VBROADCASTSD (DX), Y1
 	VBROADCASTSD 8(DX), Y2
@@ -1384,7 +1489,7 @@ rows46:
 	LEAQ         (BX)(R12*8), R13
 	XORQ         R14, R14
 
-columns48:
+columns52:
 	VMOVUPD      (R13), Y8
 	VMOVUPD      32(R13), Y9
 	VBROADCASTSD (CX)(R14*8), Y10
@@ -1402,7 +1507,7 @@ columns48:
 	ADDQ         SI, R13
 	INCQ         R14
 	CMPQ         R14, DI
-	JL           columns48
+	JL           columns52
 	LEAQ         (AX)(R12*8), R13
 	VMOVUPD      Y0, (R13)
 	VMOVUPD      Y1, 32(R13)
@@ -1416,9 +1521,9 @@ columns48:
 	VMOVUPD      Y6, (R13)
 	VMOVUPD      Y7, 32(R13)
 	ADDQ         $0x08, R12
-	JMP          rows46
+	JMP          rows50
 
-done47:
+done51:
 	VZEROUPPER
 	RET
 
@@ -1431,18 +1536,18 @@ TEXT ·mulAVX2(SB), NOSPLIT, $0-32
 	MOVQ n+24(FP), BX
 	XORQ SI, SI
 	CMPQ BX, $0x00
-	JE   done50
+	JE   done54
 
-rows49:
+rows53:
 	VMOVUPD (CX)(SI*8), Y0
 	VMOVUPD (DX)(SI*8), Y1
 	VMULPD  Y1, Y0, Y0
 	VMOVUPD Y0, (AX)(SI*8)
 	ADDQ    $0x04, SI
 	CMPQ    SI, BX
-	JL      rows49
+	JL      rows53
 
-done50:
+done54:
 	VZEROUPPER
 	RET
 
@@ -1455,18 +1560,18 @@ TEXT ·subAVX2(SB), NOSPLIT, $0-32
 	MOVQ n+24(FP), BX
 	XORQ SI, SI
 	CMPQ BX, $0x00
-	JE   done52
+	JE   done56
 
-rows51:
+rows55:
 	VMOVUPD (CX)(SI*8), Y0
 	VMOVUPD (DX)(SI*8), Y1
 	VSUBPD  Y1, Y0, Y0
 	VMOVUPD Y0, (AX)(SI*8)
 	ADDQ    $0x04, SI
 	CMPQ    SI, BX
-	JL      rows51
+	JL      rows55
 
-done52:
+done56:
 	VZEROUPPER
 	RET
 
@@ -1479,9 +1584,9 @@ TEXT ·mulSquareAVX2(SB), NOSPLIT, $0-32
 	MOVQ n+24(FP), BX
 	XORQ SI, SI
 	CMPQ BX, $0x00
-	JE   done54
+	JE   done58
 
-rows53:
+rows57:
 	VMOVUPD (CX)(SI*8), Y0
 	VMOVUPD (DX)(SI*8), Y1
 	VMULPD  Y1, Y0, Y0
@@ -1489,9 +1594,9 @@ rows53:
 	VMOVUPD Y0, (AX)(SI*8)
 	ADDQ    $0x04, SI
 	CMPQ    SI, BX
-	JL      rows53
+	JL      rows57
 
-done54:
+done58:
 	VZEROUPPER
 	RET
 
@@ -1503,9 +1608,9 @@ TEXT ·varianceAVX2(SB), NOSPLIT, $0-24
 	MOVQ n+16(FP), DX
 	XORQ BX, BX
 	CMPQ DX, $0x00
-	JE   done56
+	JE   done60
 
-rows55:
+rows59:
 	VMOVUPD (CX)(BX*8), Y0
 	VMOVUPD avx2constants<>+0(SB), Y1
 	VSUBPD  Y0, Y1, Y1
@@ -1513,9 +1618,9 @@ rows55:
 	VMOVUPD Y0, (AX)(BX*8)
 	ADDQ    $0x04, BX
 	CMPQ    BX, DX
-	JL      rows55
+	JL      rows59
 
-done56:
+done60:
 	VZEROUPPER
 	RET
 
@@ -1528,9 +1633,9 @@ TEXT ·minusMulAVX2(SB), NOSPLIT, $0-32
 	MOVQ n+24(FP), BX
 	XORQ SI, SI
 	CMPQ BX, $0x00
-	JE   done58
+	JE   done62
 
-rows57:
+rows61:
 	VMOVUPD (CX)(SI*8), Y0
 	VMOVUPD (DX)(SI*8), Y1
 	VXORPD  Y2, Y2, Y2
@@ -1539,9 +1644,9 @@ rows57:
 	VMOVUPD Y0, (AX)(SI*8)
 	ADDQ    $0x04, SI
 	CMPQ    SI, BX
-	JL      rows57
+	JL      rows61
 
-done58:
+done62:
 	VZEROUPPER
 	RET
 
@@ -1555,9 +1660,9 @@ TEXT ·minusMulMulAVX2(SB), NOSPLIT, $0-40
 	MOVQ n+32(FP), SI
 	XORQ DI, DI
 	CMPQ SI, $0x00
-	JE   done60
+	JE   done64
 
-rows59:
+rows63:
 	VMOVUPD (CX)(DI*8), Y0
 	VMOVUPD (DX)(DI*8), Y1
 	VMOVUPD (BX)(DI*8), Y2
@@ -1568,9 +1673,9 @@ rows59:
 	VMOVUPD Y0, (AX)(DI*8)
 	ADDQ    $0x04, DI
 	CMPQ    DI, SI
-	JL      rows59
+	JL      rows63
 
-done60:
+done64:
 	VZEROUPPER
 	RET
 
@@ -1584,9 +1689,9 @@ TEXT ·addMulAVX2(SB), NOSPLIT, $0-40
 	MOVQ n+32(FP), SI
 	XORQ DI, DI
 	CMPQ SI, $0x00
-	JE   done62
+	JE   done66
 
-rows61:
+rows65:
 	VMOVUPD     (CX)(DI*8), Y0
 	VMOVUPD     (DX)(DI*8), Y1
 	VMOVUPD     (BX)(DI*8), Y2
@@ -1595,9 +1700,9 @@ rows61:
 	VMOVUPD     Y0, (AX)(DI*8)
 	ADDQ        $0x04, DI
 	CMPQ        DI, SI
-	JL          rows61
+	JL          rows65
 
-done62:
+done66:
 	VZEROUPPER
 	RET
 
@@ -1611,9 +1716,9 @@ TEXT ·bumpAVX2(SB), NOSPLIT, $0-32
 	MOVQ         n+16(FP), DX
 	XORQ         BX, BX
 	CMPQ         DX, $0x00
-	JE           done64
+	JE           done68
 
-rows63:
+rows67:
 	VMOVUPD     (CX)(BX*8), Y1
 	VMULPD      Y0, Y1, Y1
 	VMOVUPD     avx2constants<>+0(SB), Y2
@@ -1623,9 +1728,9 @@ rows63:
 	VMOVUPD     Y1, (AX)(BX*8)
 	ADDQ        $0x04, BX
 	CMPQ        BX, DX
-	JL          rows63
+	JL          rows67
 
-done64:
+done68:
 	VZEROUPPER
 	RET
 
@@ -1639,9 +1744,9 @@ TEXT ·bendAVX2(SB), NOSPLIT, $0-32
 	MOVQ         n+16(FP), DX
 	XORQ         BX, BX
 	CMPQ         DX, $0x00
-	JE           done66
+	JE           done70
 
-rows65:
+rows69:
 	VMOVUPD     (CX)(BX*8), Y1
 	VMULPD      Y0, Y1, Y1
 	VMOVUPD     avx2constants<>+0(SB), Y2
@@ -1650,9 +1755,9 @@ rows65:
 	VMOVUPD     Y1, (AX)(BX*8)
 	ADDQ        $0x04, BX
 	CMPQ        BX, DX
-	JL          rows65
+	JL          rows69
 
-done66:
+done70:
 	VZEROUPPER
 	RET
 
@@ -1666,9 +1771,9 @@ TEXT ·softAVX2(SB), NOSPLIT, $0-32
 	MOVQ         n+16(FP), DX
 	XORQ         BX, BX
 	CMPQ         DX, $0x00
-	JE           done68
+	JE           done72
 
-rows67:
+rows71:
 	VMOVUPD     (CX)(BX*8), Y1
 	VMULPD      Y0, Y1, Y1
 	VMULPD      avx2constants<>+64(SB), Y1, Y2
@@ -1679,9 +1784,9 @@ rows67:
 	VMOVUPD     Y1, (AX)(BX*8)
 	ADDQ        $0x04, BX
 	CMPQ        BX, DX
-	JL          rows67
+	JL          rows71
 
-done68:
+done72:
 	VZEROUPPER
 	RET
 
@@ -1699,9 +1804,9 @@ TEXT ·gaussianAVX2(SB), NOSPLIT, $0-56
 	MOVQ         n+32(FP), SI
 	XORQ         DI, DI
 	CMPQ         SI, $0x00
-	JE           done70
+	JE           done74
 
-rows69:
+rows73:
 	VMOVUPD      (DX)(DI*8), Y2
 	VMOVUPD      (BX)(DI*8), Y3
 	VMULPD       Y0, Y3, Y3
@@ -1713,9 +1818,9 @@ rows69:
 	VMOVUPD      Y3, (CX)(DI*8)
 	ADDQ         $0x04, DI
 	CMPQ         DI, SI
-	JL           rows69
+	JL           rows73
 
-done70:
+done74:
 	VZEROUPPER
 	RET
 
@@ -1728,9 +1833,9 @@ TEXT ·logisticAVX2(SB), NOSPLIT, $0-32
 	MOVQ n+24(FP), BX
 	XORQ SI, SI
 	CMPQ BX, $0x00
-	JE   done72
+	JE   done76
 
-rows71:
+rows75:
 	VMOVUPD      (DX)(SI*8), Y0
 	VXORPD       Y1, Y1, Y1
 	VMAXPD       Y1, Y0, Y1
@@ -1807,9 +1912,9 @@ rows71:
 	VMOVUPD      Y1, (CX)(SI*8)
 	ADDQ         $0x04, SI
 	CMPQ         SI, BX
-	JL           rows71
+	JL           rows75
 
-done72:
+done76:
 	VZEROUPPER
 	RET
 
@@ -1832,9 +1937,9 @@ TEXT ·cubesAVX2(SB), NOSPLIT, $0-32
 	ANDQ   $-8, SI
 	ANDQ   $0x07, DX
 	CMPQ   SI, $0x00
-	JE     tail74
+	JE     tail78
 
-groups73:
+groups77:
 	VMOVUPD     (AX)(BX*8), Y8
 	VMULPD      Y8, Y8, Y9
 	VFMADD231PD Y8, Y9, Y0
@@ -1853,11 +1958,11 @@ groups73:
 	VFMADD231PD Y9, Y9, Y7
 	ADDQ        $0x08, BX
 	CMPQ        BX, SI
-	JL          groups73
+	JL          groups77
 
-tail74:
+tail78:
 	CMPQ        DX, $0x00
-	JE          done75
+	JE          done79
 	LEAQ        avx2constants<>+2816(SB), SI
 	SHLQ        $0x03, DX
 	SUBQ        DX, SI
@@ -1880,7 +1985,7 @@ tail74:
 	VFMADD231PD Y8, Y9, Y5
 	VFMADD231PD Y9, Y9, Y7
 
-done75:
+done79:
 	MOVQ         out+0(FP), AX
 	VADDPD       Y1, Y0, Y0
 	VEXTRACTF128 $0x01, Y0, X1
@@ -1922,16 +2027,16 @@ TEXT ·placesAVX2(SB), NOSPLIT, $16-56
 	VBROADCASTSD X1, Y1
 	XORQ         SI, SI
 
-rows76:
+rows80:
 	CMPQ        SI, DX
-	JGE         done77
+	JGE         done81
 	VMOVUPD     (CX)(SI*8), Y2
 	VCMPPD      $0x1d, Y0, Y2, Y3
 	VCMPPD      $0x11, Y1, Y2, Y4
 	VANDPD      Y3, Y4, Y4
 	VMOVMSKPD   Y4, DI
 	CMPL        DI, $0x0000000f
-	JNE         done77
+	JNE         done81
 	VMULPD      avx2constants<>+2048(SB), Y2, Y2
 	VMAXPD      avx2constants<>+2112(SB), Y2, Y2
 	VMINPD      avx2constants<>+2176(SB), Y2, Y2
@@ -1951,9 +2056,9 @@ rows76:
 	MOVWLZX     4098(BX)(DI*2), DI
 	MOVW        DI, 6(AX)(SI*2)
 	ADDQ        $0x04, SI
-	JMP         rows76
+	JMP         rows80
 
-done77:
+done81:
 	MOVQ SI, ret+48(FP)
 	VZEROUPPER
 	RET
@@ -1968,16 +2073,16 @@ TEXT ·piecewiseAVX2(SB), NOSPLIT, $0-40
 	MOVQ places+32(FP), SI
 	XORQ DI, DI
 	CMPQ DX, $0x00
-	JE   done79
+	JE   done83
 
-rows78:
+rows82:
 	VMOVUPD (CX)(DI*8), Y0
 	MOVWQZX (SI)(DI*2), R8
 	MOVWQZX 2(SI)(DI*2), R9
 	MOVWQZX 4(SI)(DI*2), R10
 	MOVWQZX 6(SI)(DI*2), R11
 
-turn80:
+turn84:
 	VBROADCASTF128 64(BX)(R8*8), Y1
 	VINSERTF128    $0x01, 64(BX)(R10*8), Y1, Y1
 	VBROADCASTF128 64(BX)(R9*8), Y2
@@ -1994,46 +2099,46 @@ turn80:
 	VANDPD         Y2, Y2, Y2
 	VMOVMSKPD      Y2, R12
 	CMPL           R12, $0x00
-	JEQ            on81
+	JEQ            on85
 	VMOVSD         (CX)(DI*8), X1
 
-next82:
-	VUCOMISD 64(BX)(R8*8), X1
-	JCS      found83
-	ADDQ     $0x0c, R8
-	JMP      next82
-
-found83:
-	VMOVSD 8(CX)(DI*8), X1
-
-next84:
-	VUCOMISD 64(BX)(R9*8), X1
-	JCS      found85
-	ADDQ     $0x0c, R9
-	JMP      next84
-
-found85:
-	VMOVSD 16(CX)(DI*8), X1
-
 next86:
-	VUCOMISD 64(BX)(R10*8), X1
+	VUCOMISD 64(BX)(R8*8), X1
 	JCS      found87
-	ADDQ     $0x0c, R10
+	ADDQ     $0x0c, R8
 	JMP      next86
 
 found87:
-	VMOVSD 24(CX)(DI*8), X1
+	VMOVSD 8(CX)(DI*8), X1
 
 next88:
-	VUCOMISD 64(BX)(R11*8), X1
+	VUCOMISD 64(BX)(R9*8), X1
 	JCS      found89
-	ADDQ     $0x0c, R11
+	ADDQ     $0x0c, R9
 	JMP      next88
 
 found89:
-	JMP turn80
+	VMOVSD 16(CX)(DI*8), X1
 
-on81:
+next90:
+	VUCOMISD 64(BX)(R10*8), X1
+	JCS      found91
+	ADDQ     $0x0c, R10
+	JMP      next90
+
+found91:
+	VMOVSD 24(CX)(DI*8), X1
+
+next92:
+	VUCOMISD 64(BX)(R11*8), X1
+	JCS      found93
+	ADDQ     $0x0c, R11
+	JMP      next92
+
+found93:
+	JMP turn84
+
+on85:
 	VSUBPD         Y1, Y0, Y0
 	VMULPD         Y5, Y0, Y0
 	VMULPD         Y0, Y0, Y1
@@ -2071,9 +2176,9 @@ on81:
 	VMOVUPD        Y5, (AX)(DI*8)
 	ADDQ           $0x04, DI
 	CMPQ           DI, DX
-	JL             rows78
+	JL             rows82
 
-done79:
+done83:
 	VZEROUPPER
 	RET
 
@@ -2093,16 +2198,16 @@ TEXT ·hingeAVX2(SB), NOSPLIT, $0-40
 	VBROADCASTSD 48(BX), Y6
 	XORQ         BX, BX
 
-rows90:
+rows94:
 	CMPQ        BX, DX
-	JGE         done91
+	JGE         done95
 	VMOVUPD     (CX)(BX*8), Y7
 	VCMPPD      $0x1d, Y0, Y7, Y8
 	VCMPPD      $0x11, Y1, Y7, Y9
 	VANDPD      Y8, Y9, Y9
 	VMOVMSKPD   Y9, SI
 	CMPL        SI, $0x0000000f
-	JNE         done91
+	JNE         done95
 	VCMPPD      $0x11, Y2, Y7, Y8
 	VBLENDVPD   Y8, Y3, Y5, Y8
 	VCMPPD      $0x11, Y2, Y7, Y9
@@ -2110,9 +2215,9 @@ rows90:
 	VFMADD231PD Y7, Y9, Y8
 	VMOVUPD     Y8, (AX)(BX*8)
 	ADDQ        $0x04, BX
-	JMP         rows90
+	JMP         rows94
 
-done91:
+done95:
 	MOVQ BX, ret+32(FP)
 	VZEROUPPER
 	RET
@@ -2133,7 +2238,7 @@ TEXT ·gatherAVX2(SB), NOSPLIT, $0-32
 	MOVQ n+24(FP), R11
 	XORQ R12, R12
 
-rows92:
+rows96:
 	MOVQ (R10)(R12*8), R13
 	MOVQ (DI)(R13*8), R14
 	MOVQ R14, (CX)(R12*8)
@@ -2145,7 +2250,7 @@ rows92:
 	MOVQ R13, (AX)(R12*8)
 	INCQ R12
 	CMPQ R12, R11
-	JL   rows92
+	JL   rows96
 	RET
 
 // func columnsAVX2(dst *float64, src *byte, n int, stride int, rows int)
@@ -2161,9 +2266,9 @@ TEXT ·columnsAVX2(SB), NOSPLIT, $0-40
 	LEAQ (DX)(DX*2), R8
 	LEAQ (BX)(BX*2), R9
 
-rows93:
+rows97:
 	CMPQ       SI, $0x04
-	JL         done94
+	JL         done98
 	VMOVUPD    (CX), Y0
 	VMOVUPD    (CX)(BX*1), Y1
 	VMOVUPD    (CX)(BX*2), Y2
@@ -2183,8 +2288,8 @@ rows93:
 	LEAQ       (CX)(BX*4), CX
 	ADDQ       $0x20, AX
 	SUBQ       $0x04, SI
-	JMP        rows93
+	JMP        rows97
 
-done94:
+done98:
 	VZEROUPPER
 	RET

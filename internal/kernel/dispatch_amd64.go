@@ -341,13 +341,25 @@ func (s instructions) cubes(a, b []float64) (sums [4]float64) {
 	return sums
 }
 
-// tile is of four rows by four.
-func (s instructions) tile(dst []float64, stride int, a, b [][]float64, n int) {
+// tile is of four rows by four. Sums beyond the rows and columns given, and with upper those below the diagonal, are
+// not wanted, and are made where leaving them out would save nothing.
+func (s instructions) tile(dst []float64, stride int, a, b [][]float64, n, rows, columns int, upper bool) {
 	switch s {
 	case avx512:
 		tileAVX512(&dst[0], stride, &a[0], &b[0], n)
 	case avx2:
-		tileAVX2(&dst[0], stride, &a[0], &b[0], n)
+		first := 0
+		if upper || rows <= 2 {
+			cornerAVX2(&dst[0], stride, &a[0], &b[0], n)
+			first = 2
+		}
+		switch {
+		case columns <= first:
+		case rows <= 2:
+			cornerAVX2(&dst[first], stride, &a[0], &b[first], n)
+		default:
+			tileAVX2(&dst[first], stride, &a[0], &b[first], n, columns-first)
+		}
 	default:
 		tilePortable(dst, stride, a, b, n)
 	}

@@ -31,7 +31,7 @@ func (instructions) logistic(_, _, _ []float64) int                  { return 0 
 func (instructions) sum(a []float64) float64                         { return sum(a) }
 func (instructions) dot(a, b []float64) float64                      { return dot(a, b) }
 func (instructions) cubes(a, b []float64) [4]float64                 { return cubesPortable(a, b) }
-func (instructions) tile(dst []float64, stride int, a, b [][]float64, n int) {
+func (instructions) tile(dst []float64, stride int, a, b [][]float64, n, _, _ int, _ bool) {
 	tilePortable(dst, stride, a, b, n)
 }
 func (instructions) gather(_, _ [][]float64, _ []int) int        { return 0 }

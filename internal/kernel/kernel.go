@@ -130,11 +130,11 @@ func AddProducts(dst []float64, a, b [][]float64) {
 	for i := 0; i < len(a); i += 4 {
 		for j := 0; j < len(b); j += 4 {
 			if i+4 <= len(a) && j+4 <= len(b) {
-				addTile(dst[i*len(b)+j:], len(b), a[i:i+4], b[j:j+4])
+				addTile(dst[i*len(b)+j:], len(b), a[i:i+4], b[j:j+4], false)
 				continue
 			}
 			out = [16]float64{}
-			addTile(out[:], 4, a[i:], b[j:])
+			addTile(out[:], 4, a[i:], b[j:], false)
 			for s := range min(4, len(a)-i) {
 				row := dst[(i+s)*len(b)+j:]
 				for t := range min(4, len(b)-j) {
@@ -155,7 +155,7 @@ func AddGram(dst []float64, a, b [][]float64) {
 	for i := 0; i < d; i += 4 {
 		for j := i; j < d; j += 4 {
 			out = [16]float64{}
-			addTile(out[:], 4, a[i:], b[j:])
+			addTile(out[:], 4, a[i:], b[j:], i == j)
 			for s := i; s < min(i+4, d); s++ {
 				row := dst[s*d-s*(s-1)/2-s:] // entry (s, t) is at t
 				for t := max(s, j); t < min(j+4, d); t++ {
@@ -192,11 +192,11 @@ func AddGrams(dst []float64, w, x, room [][]float64) {
 func addRows(dst []float64, stride int, a, b [][]float64) {
 	for i := 0; i < len(a); i += 4 {
 		if i+4 <= len(a) && len(b) == 4 {
-			addTile(dst[i*stride:], stride, a[i:i+4], b)
+			addTile(dst[i*stride:], stride, a[i:i+4], b, false)
 			continue
 		}
 		var out [16]float64
-		addTile(out[:], 4, a[i:], b)
+		addTile(out[:], 4, a[i:], b, false)
 		for s := range min(4, len(a)-i) {
 			for t := range b {
 				dst[(i+s)*stride+t] += out[4*s+t]
@@ -227,20 +227,21 @@ func AddTiled(dst []float64, a, b [][]float64) {
 	dst = dst[:TiledSize(d)]
 	for i := 0; i < d; i += 4 {
 		for j := i; j < d; j += 4 {
-			addTile(dst[at:at+16], 4, a[i:], b[j:])
+			addTile(dst[at:at+16], 4, a[i:], b[j:], i == j)
 			at += 16
 		}
 	}
 }
 
 // addTile adds the sums of products of the first rows of a with those of b, up to four
-// of each, the last again where there are fewer, to the rows of dst, stride apart.
-func addTile(dst []float64, stride int, a, b [][]float64) {
+// of each, to the rows of dst, stride apart. What is beyond them there, and with upper what is below the diagonal,
+// is of no meaning.
+func addTile(dst []float64, stride int, a, b [][]float64, upper bool) {
 	if n := len(a[0]); n > 0 {
 		var as, bs [4][]float64
 		four(&as, a, n)
 		four(&bs, b, n)
-		assembly.tile(dst[:3*stride+4], stride, as[:], bs[:], n)
+		assembly.tile(dst[:3*stride+4], stride, as[:], bs[:], n, min(4, len(a)), min(4, len(b)), upper)
 	}
 }
 

@@ -119,7 +119,12 @@ func everything(rng *rand.Rand, n, k, d int, some bool) (out []float64) {
 	AddProducts(products, others, cols)
 	tiled := make([]float64, TiledSize(d))
 	AddTiled(tiled, cols, cols)
-	out = append(append(append(out, gram...), products...), tiled...)
+	out = append(append(out, gram...), products...)
+	for i := range d {
+		for j := i; j < d; j++ {
+			out = append(out, tiled[TiledAt(d, i, j)])
+		}
+	}
 	dst, x := make([]float64, k*n), values(rng, d*n, some)
 	few, named := rows(rng, d, n, false), make([]int, 0, n)
 	for t := range n {

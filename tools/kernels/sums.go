@@ -164,15 +164,23 @@ func (g *gen) cubes() {
 	g.end()
 }
 
-// tile writes the kernel of the sums of products of 4 rows with 4.
+// tile writes the kernel of the sums of products of 4 rows with 4. Where it takes several turns at them those that are
+// beyond the columns of b that are wanted are left out, and there is a kernel of 2 rows with 2.
 func (g *gen) tile() {
-	g.begin("tile", "func(out *float64, stride int, a, b *[]float64, n int)",
-		"adds Σ a_i·b_j over n values to out[i·stride+j], of four slices from a on and four from b on.")
+	const signature, what = "func(out *float64, stride int, a, b *[]float64, n%s int)",
+		"adds Σ a_i·b_j over n values to out[i·stride+j], of %s slices from a on and %[1]s from b on%s."
 	if g.width == 8 {
+		g.begin("tile", fmt.Sprintf(signature, ""), fmt.Sprintf(what, "four", ""))
 		g.tileWide()
-	} else {
-		g.tileNarrow()
+		g.end()
+		return
 	}
+	g.begin("tile", fmt.Sprintf(signature, ", columns"),
+		fmt.Sprintf(what, "four", ", of which the first columns are wanted, one at least"))
+	g.tileNarrow()
+	g.end()
+	g.begin("corner", fmt.Sprintf(signature, ""), fmt.Sprintf(what, "two", ""))
+	g.corner()
 	g.end()
 }
 
@@ -256,7 +264,12 @@ func (g *gen) tileWide() {
 func (g *gen) tileNarrow() {
 	n, a := param("n"), values("a", 0, 4)
 	room := AllocLocal(8 * 32)
+	done := label("wanted")
 	for pair := range 2 {
+		if pair == 1 {
+			CMPQ(param("columns"), U8(2))
+			JLE(LabelRef(done))
+		}
 		b := values("b", 2*pair, 2)
 		for half := range 2 {
 			var acc [8]reg.VecVirtual
@@ -264,16 +277,7 @@ func (g *gen) tileNarrow() {
 				acc[i] = g.zero()
 			}
 			g.overGroups(n, []int{half}, func(load func(reg.GPVirtual, int) reg.VecVirtual) {
-				var right [2]reg.VecVirtual
-				for j := range right {
-					right[j] = load(b[j], half)
-				}
-				for i := range a {
-					left := load(a[i], half)
-					for j := range right {
-						VFMADD231PD(right[j], left, acc[2*i+j])
-					}
-				}
+				g.products(a, b, half, load, acc[:])
 			})
 			if half == 0 {
 				for i, v := range acc {
@@ -281,24 +285,65 @@ func (g *gen) tileNarrow() {
 				}
 				continue
 			}
-			out, stride := param("out"), param("stride")
-			for i := range 4 {
-				for j := range 2 {
-					VADDPD(room.Offset(32*(2*i+j)), acc[2*i+j], acc[2*i+j])
-				}
-				two := g.addHalves(acc[2*i], acc[2*i+1])
-				odd, upper := YMM(), XMM()
-				VPERMILPD(U8(0x5), two, odd)
-				VADDPD(odd, two, two)
-				VEXTRACTF128(U8(1), two, upper)
-				both := XMM()
-				VUNPCKLPD(upper, two.AsX(), both)
-				VADDPD(Mem{Base: out, Disp: 16 * pair}, both, both)
-				VMOVUPD(both, Mem{Base: out, Disp: 16 * pair})
-				if i < 3 {
-					LEAQ(Mem{Base: out, Index: stride, Scale: 8}, out)
-				}
+			for i := range acc {
+				VADDPD(room.Offset(32*i), acc[i], acc[i])
 			}
+			g.addPairs(acc[:], 16*pair)
+		}
+	}
+	Label(done)
+}
+
+// corner takes all lanes at once.
+func (g *gen) corner() {
+	n, a, b := param("n"), values("a", 0, 2), values("b", 0, 2)
+	var acc [2][4]reg.VecVirtual
+	for half := range acc {
+		for i := range acc[half] {
+			acc[half][i] = g.zero()
+		}
+	}
+	g.overGroups(n, g.allHalves(), func(load func(reg.GPVirtual, int) reg.VecVirtual) {
+		for half := range acc {
+			g.products(a, b, half, load, acc[half][:])
+		}
+	})
+	for i, v := range acc[1] {
+		VADDPD(acc[0][i], v, v)
+	}
+	g.addPairs(acc[1][:], 0)
+}
+
+// products adds those of the rows of a with two of b to sums.
+func (g *gen) products(a, b []reg.GPVirtual, half int, load func(reg.GPVirtual, int) reg.VecVirtual,
+	sums []reg.VecVirtual) {
+	var right [2]reg.VecVirtual
+	for j := range right {
+		right[j] = load(b[j], half)
+	}
+	for i := range a {
+		left := load(a[i], half)
+		for j := range right {
+			VFMADD231PD(right[j], left, sums[2*i+j])
+		}
+	}
+}
+
+// addPairs adds up every four lanes, and adds two sums after the other to a row of out, from so many bytes on.
+func (g *gen) addPairs(four []reg.VecVirtual, from int) {
+	out, stride := param("out"), param("stride")
+	for i := 0; i < len(four); i += 2 {
+		two := g.addHalves(four[i], four[i+1])
+		odd, upper := YMM(), XMM()
+		VPERMILPD(U8(0x5), two, odd)
+		VADDPD(odd, two, two)
+		VEXTRACTF128(U8(1), two, upper)
+		both := XMM()
+		VUNPCKLPD(upper, two.AsX(), both)
+		VADDPD(Mem{Base: out, Disp: from}, both, both)
+		VMOVUPD(both, Mem{Base: out, Disp: from})
+		if i+2 < len(four) {
+			LEAQ(Mem{Base: out, Index: stride, Scale: 8}, out)
 		}
 	}
 }
