@@ -16,8 +16,9 @@ type Matrices struct {
 	Sums []float64 // of all, which add up over parts of the rows
 
 	d, n   int
-	inRows bool // a matrix is an upper triangle in rows, else in tiles, as [kernel.AddTiled] has them
-	size   int  // values of a matrix
+	inRows bool  // a matrix is an upper triangle in rows, else in tiles, as [kernel.AddTiled] has them
+	size   int   // values of a matrix
+	places []int // of all d² entries, for [Matrices.Put]; nil before
 }
 
 // Up to so many columns, and from so many matrices on, the products of columns are made
@@ -68,13 +69,21 @@ func (m *Matrices) At(i, j, l int) float64 { return m.of(i)[m.place(j, l)] }
 // h whose first entry is (r, c), r ≤ c. Of one on the diagonal, r = c, rows and columns are the same.
 func (m *Matrices) Put(h *mat.SymDense, i, r, c int, rows, cols []int, factor float64) {
 	from, to := m.of(i), h.RawSymmetric()
+	if m.places == nil {
+		m.places = make([]int, m.d*m.d)
+		for at := range m.places {
+			m.places[at] = m.place(at/m.d, at%m.d)
+		}
+	}
 	for a, j := range rows {
 		row := to.Data[(r+a)*to.Stride+c:][:len(cols)]
-		for b, l := range cols {
-			if r == c && b < a {
-				continue
-			}
-			row[b] = factor * from[m.place(j, l)]
+		first := 0
+		if r == c {
+			first = a
+		}
+		places := m.places[j*m.d:][:m.d]
+		for b, l := range cols[first:] {
+			row[first+b] = factor * from[places[l]]
 		}
 	}
 }

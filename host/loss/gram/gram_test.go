@@ -246,3 +246,28 @@ func TestAllocatesNothing(t *testing.T) {
 		t.Errorf("%v allocations", n)
 	}
 }
+
+// Benchmark: matrices of a block whose weights are hardly ever 0, and read into their system, as of experts' steps on a
+// table of few rows.
+func Benchmark(b *testing.B) {
+	rng := rand.New(rand.NewPCG(14, 4))
+	for _, d := range []int{2, 6, 11, 14, 27} {
+		b.Run(fmt.Sprint(d), func(b *testing.B) {
+			m, x, w := New(d, 3), NewDesign(d), make([]float64, model.BlockRows)
+			x.Take(block(rng, model.BlockRows, d-1, false))
+			terms(rng, w, 1)
+			system, named := NewSystem(d), make([]int, d)
+			for i := range named {
+				named[i] = i
+			}
+			for b.Loop() {
+				a := m.Begin(&x)
+				for i := range m.n {
+					copy(a.Terms, w)
+					a.Next()
+					m.Put(system.H, i, 0, 0, named, named, 1)
+				}
+			}
+		})
+	}
+}
