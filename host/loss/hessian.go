@@ -38,29 +38,9 @@ func (s *informationSums) noiseGate(m, j int) []float64 {
 	return s.noiseCoef[at : at+s.dw]
 }
 
-// second are minus the second derivatives of log p(y|x) by the linear predictors of the means and of the gate and by
-// log ψ: those of [mixture.Posterior] of one target, of several [vectorDerivatives].
-type second interface {
-	ExpertExpert(dst []float64, i, j int, bend []float64)
-	ExpertGate(dst []float64, i, j int)
-	DifferentiateNoise()
-	NoiseExpert(dst []float64, m, i int)
-	NoiseGate(dst []float64, m, j int)
-	NoiseNoise(dst []float64, a, b int)
-}
-
-// differentiated returns the second derivatives of the rows.
-func (s *informationSums) differentiated(w *work) second {
-	if w.vectorWork == nil {
-		w.Differentiate(w.dg)
-		return w.Posterior
-	}
-	w.Differentiate(nil) // for the gate's
-	return w.derivatives
-}
-
 func (s *informationSums) block(w *work) {
-	n, of := w.N, s.differentiated(w)
+	n := w.N
+	w.differentiate()
 	g := s.Begin(&w.Design)
 	for i := range s.means {
 		var bend []float64
@@ -68,11 +48,11 @@ func (s *informationSums) block(w *work) {
 			bend = w.bend[i*n : (i+1)*n]
 		}
 		for j := i; j < s.means; j++ {
-			of.ExpertExpert(g.Terms, i, j, bend)
+			w.ExpertExpert(g.Terms, i, j, bend)
 			g.Next()
 		}
 		for j := range s.gates {
-			of.ExpertGate(g.Terms, i, j)
+			w.ExpertGate(g.Terms, i, j)
 			g.Next()
 		}
 	}
@@ -83,25 +63,27 @@ func (s *informationSums) block(w *work) {
 		}
 	}
 	if s.free.Sigma {
-		s.noiseBlock(w, of, w.terms[:n])
+		s.noiseBlock(w, w.terms[:n])
 	}
 	s.output.block(w)
 }
 
 // noiseBlock adds the rows of the information that belong to log ψ.
-func (s *informationSums) noiseBlock(w *work, of second, wt []float64) {
-	of.DifferentiateNoise()
+func (s *informationSums) noiseBlock(w *work, wt []float64) {
+	w.DifferentiateNoise()
 	for m := range s.noises {
+		level, l := s.levelOf(m)
 		for i := range s.means {
-			of.NoiseExpert(wt, m, i)
+			w.NoiseExpert(wt, level, l, i)
 			w.AddWeighted(s.noiseExpert(m, i), wt, s.expert)
 		}
 		for j := range s.gates {
-			of.NoiseGate(wt, m, j)
+			w.NoiseGate(wt, level, l, j)
 			w.AddWeighted(s.noiseGate(m, j), wt, s.gate)
 		}
 		for i := range s.noises {
-			of.NoiseNoise(wt, m, i)
+			other, n := s.levelOf(i)
+			w.NoiseNoise(wt, level, l, other, n)
 			s.noiseNoise[m*s.noises+i] += w.Sum(wt)
 		}
 	}

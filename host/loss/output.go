@@ -219,7 +219,7 @@ func (s *outputInformation) block(w *work) {
 			}
 			for m := range s.levels {
 				if s.free.Sigma {
-					w.NoiseExpert(wt, m, i)
+					w.NoiseExpert(wt, m, 0, i)
 					by(h, i)
 					s.noise[o*s.levels+m] += w.Sum(times)
 				}

@@ -4,6 +4,7 @@ import (
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 
+	"github.com/gatedlearning/moe/host/mixture"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/internal/kernel"
 	"github.com/gatedlearning/moe/internal/numeric"
@@ -37,38 +38,41 @@ func (w *work) scoresOf(o *layout) [][]float64 {
 		w.scores = numeric.Columns(len(o.parameters), model.BlockRows)
 	}
 	out := numeric.FirstOf(w.scores, w.N)
-	if w.vectorWork != nil {
-		w.derivatives.scores(out)
-	} else {
-		w.scoresOfOne(o.parameters, out)
-	}
+	w.writeScores(out, o)
 	for _, score := range out {
 		w.WeighRows(score)
 	}
 	return out
 }
 
-// scoresOfOne writes the scores of the rows with one target to out.
-func (w *work) scoresOfOne(parameters []Parameter, out [][]float64) {
-	n := w.N
-	for at, q := range parameters {
-		dst := out[at]
+// writeScores writes the scores of the rows, without their weights, to out.
+func (w *work) writeScores(out [][]float64, o *layout) {
+	w.differentiate()
+	w.DifferentiateNoise()
+	for at, q := range o.parameters {
+		dst, of := out[at][:w.N], mixture.Argument{Part: q.Part, Index: q.Index}
 		switch q.Part {
-		case model.Expert:
-			w.MeanScore(dst, q.Index)
-			inv, dg := 1/w.ScaleOf(q.Index), w.dg[q.Index*n:(q.Index+1)*n]
-			for t, x := range w.Cols[q.Feature] {
-				dst[t] = dst[t] * dg[t] * inv * x
-			}
-		case model.Gate:
-			w.GateScore(dst, q.Index)
-			kernel.Mul(dst, dst, w.Cols[q.Feature])
-		case model.Noise:
-			w.NoiseScore(dst, q.Own*len(w.P.Sigma)+q.Index)
 		case model.Offset, model.Scale:
 			w.scoreOutput(dst, q, len(w.P.Offset))
+			continue
+		case model.Noise:
+			of.Index, of.Own = o.levelOf(at - o.atNoise)
+		}
+		w.By(dst, of)
+		if q.Feature >= 0 {
+			kernel.Mul(dst, dst, w.Cols[q.Feature])
 		}
 	}
+}
+
+// differentiate readies the second derivatives of the rows.
+func (w *work) differentiate() {
+	if w.vectorWork == nil {
+		w.Differentiate(w.dg)
+		return
+	}
+	o := w.derivatives.o
+	w.DifferentiateBy(w.derivatives, w.score, o.m, o.own, o.levels)
 }
 
 // addGateScores adds Σ ∂log p/∂η_j·x of the gate's rows to dst, where the gate is free.

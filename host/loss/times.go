@@ -134,6 +134,7 @@ func (s *timesSums) pairs(w *work, p *pushed) {
 func (s *timesSums) noiseBlock(w *work, p *pushed, wt []float64) {
 	w.DifferentiateNoise()
 	for m := range s.noises {
+		level, l := s.levelOf(m)
 		along := w.along.noise[m]
 		across := func(dst, predictors []float64) {
 			floats.AddScaled(dst, along, wt)
@@ -141,15 +142,16 @@ func (s *timesSums) noiseBlock(w *work, p *pushed, wt []float64) {
 			s.level[m] += kernel.Dot(wt, predictors)
 		}
 		for i := range s.k {
-			w.NoiseExpert(wt, m, i)
+			w.NoiseExpert(wt, level, l, i)
 			across(p.of(p.expert, i), p.of(p.u, i))
 		}
 		for j := range s.gates {
-			w.NoiseGate(wt, m, j)
+			w.NoiseGate(wt, level, l, j)
 			across(p.of(p.gates, j), p.of(p.q, j))
 		}
 		for i := range s.noises {
-			w.NoiseNoise(wt, m, i)
+			other, n := s.levelOf(i)
+			w.NoiseNoise(wt, level, l, other, n)
 			s.level[m] += w.along.noise[i] * w.Sum(wt)
 		}
 	}

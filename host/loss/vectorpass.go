@@ -118,12 +118,10 @@ func (s *vectorPasses) take(p *model.VectorParams) {
 // expert, as z, res, dg and bend are, where nothing else is said.
 type vectorWork struct {
 	factors []vectorFactor
-	std     []float64   // e_ic = (U(y−μ_i))_c/s_c
-	pull    []float64   // ∂log f_i/∂μ_ic = (Σ_i⁻¹(y−μ_i))_c
-	score   []float64   // ∂log f_i/∂z_ic = g′_ic·pull_ic
-	noise   [][]float64 // of every parameter of a noise ∂log f_i/∂θ_l, K rows
-	mean    [][]float64 // of every parameter of every noise the posterior mean of those
-	more    []float64   // room for N values
+	std     []float64 // e_ic = (U(y−μ_i))_c/s_c
+	pull    []float64 // ∂log f_i/∂μ_ic = (Σ_i⁻¹(y−μ_i))_c
+	score   []float64 // ∂log f_i/∂z_ic = g′_ic·pull_ic
+	more    []float64 // room for N values
 
 	derivatives *vectorDerivatives // of it all
 }

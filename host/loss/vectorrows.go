@@ -51,6 +51,6 @@ func (v *VectorRows) Scores(ctx context.Context, dst [][]float64, b *model.Block
 	if err := v.passes.slopes(ctx, v.work, v.gate, &bare, ofProducts); err != nil {
 		return err
 	}
-	v.work.derivatives.scores(dst)
+	v.work.writeScores(dst, v.passes.layout)
 	return nil
 }

@@ -438,16 +438,11 @@ func (r *Posterior) GateScore(dst []float64, j int) {
 	r.speak(dst)
 }
 
-// level returns which own parameter, q, and whose, that of all experts where they share one, place m of log ψ is: those
-// of one q stand beside each other.
-func (r *Posterior) level(m int) (q, whose int) { return m / len(r.P.Sigma), m % len(r.P.Sigma) }
-
-// NoiseScore writes ∂log p(y|x)/∂log ψ to dst, N values, for place m of ψ. Σ_i r_i·(e_i² − 1) of [Gaussian].
-func (r *Posterior) NoiseScore(dst []float64, m int) {
+// NoiseScore writes ∂log p(y|x)/∂log ψ_mq to dst, N values, m a level of noise. Σ_i r_i·(e_i² − 1) of [Gaussian].
+func (r *Posterior) NoiseScore(dst []float64, m, q int) {
 	clear(dst)
-	q, whose := r.level(m)
 	for i := range r.K {
-		if len(r.P.Sigma) == 1 || i == whose {
+		if len(r.P.Sigma) == 1 || i == m {
 			r.addOwnScore(dst, i, q)
 		}
 	}

@@ -83,11 +83,12 @@ func predictorsOf(l *loss.Likelihood) (out []predictor) {
 	return out
 }
 
+func (a predictor) argument() mixture.Argument {
+	return mixture.Argument{Part: a.Part, Index: a.Index, Own: a.Own}
+}
+
 // wide is how many coefficients it has.
 func (a predictor) wide() int { return max(1, len(a.features)) }
-
-// place is where log ψ stands among the density's own parameters, those of all levels beside each other.
-func (a predictor) place(seen *mixture.Posterior) int { return a.Own*len(seen.P.Sigma) + a.Index }
 
 // leaver is where the rows of a block are left out, each with m predictors. Values are N where nothing else is
 // said.
@@ -144,10 +145,14 @@ func newLeaver(l *loss.Likelihood, p *model.Params, v *mat.SymDense) *leaver {
 // block writes what is said of the rows of a block that has been seen and differentiated.
 func (r *leaver) block(ctx context.Context, seen *mixture.Posterior, bend []float64, b *model.Block, out Rows) error {
 	for i, a := range r.of {
-		a.differentiate(r.score[i][:b.N], seen)
+		seen.By(r.score[i][:b.N], a.argument())
 		for j, c := range r.of[i:] {
 			at := i*len(r.of) + i + j
-			differentiateTwice(r.info[at][:b.N], seen, bend, a, c)
+			var bends []float64
+			if bend != nil && a.Part == model.Expert {
+				bends = bend[a.Index*b.N : (a.Index+1)*b.N]
+			}
+			seen.ByBoth(r.info[at][:b.N], a.argument(), c.argument(), bends)
 		}
 		r.spread(b, i)
 	}
@@ -167,39 +172,6 @@ func (r *leaver) block(ctx context.Context, seen *mixture.Posterior, bend []floa
 		}
 	}
 	return nil
-}
-
-// differentiate writes ∂log p(y|x)/∂η to dst.
-func (a predictor) differentiate(dst []float64, seen *mixture.Posterior) {
-	switch a.Part {
-	case model.Expert:
-		kernel.Mul(dst, seen.PostOf(a.Index), seen.LinearScore(a.Index))
-	case model.Gate:
-		seen.GateScore(dst, a.Index)
-	default:
-		seen.NoiseScore(dst, a.place(seen))
-	}
-}
-
-// differentiateTwice writes −∂²log p(y|x)/∂η_a∂η_b to dst, b not before a.
-func differentiateTwice(dst []float64, seen *mixture.Posterior, bend []float64, a, b predictor) {
-	switch {
-	case b.Part == model.Expert:
-		if bend != nil {
-			bend = bend[a.Index*seen.N : (a.Index+1)*seen.N]
-		}
-		seen.ExpertExpert(dst, a.Index, b.Index, bend)
-	case b.Part == model.Gate && a.Part == model.Expert:
-		seen.ExpertGate(dst, a.Index, b.Index)
-	case b.Part == model.Gate:
-		seen.GateGate(dst, a.Index, b.Index)
-	case a.Part == model.Expert:
-		seen.NoiseExpert(dst, b.place(seen), a.Index)
-	case a.Part == model.Gate:
-		seen.NoiseGate(dst, b.place(seen), a.Index)
-	default:
-		seen.NoiseNoise(dst, a.place(seen), b.place(seen))
-	}
 }
 
 // spread writes the covariances of η_b and of it and those before it, x_aᵀ·V_ab·x_b, to their places in cross.

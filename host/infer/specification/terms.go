@@ -135,7 +135,7 @@ func (m *terms) fill(w *termRows, y []float64) {
 	at, noiseAt := 0, k*m.coefficients+m.p.Gates()*len(m.gate)
 	if m.noise {
 		for i := range m.noises {
-			w.NoiseScore(w.out[noiseAt+i][:n], i)
+			w.NoiseScore(w.out[noiseAt+i][:n], i%len(m.p.Sigma), i/len(m.p.Sigma))
 		}
 	}
 	outputs := w.out[m.at[atResiduals]-len(m.outputs):]
