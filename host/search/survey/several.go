@@ -2,17 +2,13 @@ package survey
 
 import (
 	"context"
-	"math"
 	"math/rand/v2"
-
-	"gonum.org/v1/gonum/floats"
 
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/host/search"
 	"github.com/gatedlearning/moe/host/search/partition"
 	"github.com/gatedlearning/moe/host/search/starts"
-	"github.com/gatedlearning/moe/internal/stream"
 )
 
 // several are the targets under one gate that a survey is of, with their tables; nil is one target, whose problem and
@@ -119,21 +115,4 @@ func (s *several) starts() []starts.Start {
 			return label(t, rng, s.Problems[0].Shape.K)
 		})
 	})
-}
-
-// varySeveral is [vary] of several targets.
-func varySeveral(rng *rand.Rand, q *model.VectorParams) {
-	if stream.Coin(rng) {
-		for _, n := range q.Noise {
-			floats.Scale(coldStart, n.Scale)
-		}
-	}
-	if rng.IntN(3) == 0 {
-		for i := range q.K {
-			times := math.Exp(rng.NormFloat64())
-			for c := range q.M {
-				floats.Scale(times, q.Regressor(i, c))
-			}
-		}
-	}
 }

@@ -357,12 +357,18 @@ func (s *surveyor) begin(ctx context.Context, c *search.Candidate, from starts.S
 	if err := c.Place(ctx, from, rng); err != nil {
 		return err
 	}
-	switch {
+	switch q, v := c.Params, c.Vector; {
 	case c.Kind == starts.KindMove:
 	case s.several != nil:
-		varySeveral(rng, c.Vector)
+		var scales [][]float64
+		for _, n := range v.Noise {
+			scales = append(scales, n.Scale)
+		}
+		vary(rng, v.K, v.Regressors, scales...)
+	case mixture.DensityOf(q.Family).Domain().Scale:
+		vary(rng, q.K, q.Regressors, q.Sigma)
 	default:
-		vary(rng, c.Params)
+		vary(rng, q.K, q.Regressors)
 	}
 	return s.climb(ctx, c, climb.Crawl, best)
 }
@@ -371,14 +377,18 @@ func (s *surveyor) begin(ctx context.Context, c *search.Candidate, from starts.S
 const coldStart = 0.3
 
 // vary lets every second start begin with little noise, and every third with experts of
-// unlike sizes: some optima are reached in no other way.
-func vary(rng *rand.Rand, q *model.Params) {
-	if rng.IntN(2) == 0 && mixture.DensityOf(q.Family).Domain().Scale {
-		floats.Scale(coldStart, q.Sigma)
+// unlike sizes: some optima are reached in no other way. The regressors are those of k experts, one after the other,
+// with those of all targets.
+func vary(rng *rand.Rand, k int, regressors []float64, scales ...[]float64) {
+	if rng.IntN(2) == 0 {
+		for _, of := range scales {
+			floats.Scale(coldStart, of)
+		}
 	}
 	if rng.IntN(3) == 0 {
-		for i := range q.K {
-			floats.Scale(math.Exp(rng.NormFloat64()), q.Regressor(i))
+		each := len(regressors) / k
+		for i := range k {
+			floats.Scale(math.Exp(rng.NormFloat64()), regressors[i*each:(i+1)*each])
 		}
 	}
 }

@@ -275,7 +275,7 @@ func TestVary(t *testing.T) {
 		q := model.NewParams(2, 1)
 		copy(q.Regressors, []float64{2, -2})
 		q.Sigma[0] = 2
-		vary(rand.New(rand.NewPCG(seed, 0)), q)
+		vary(rand.New(rand.NewPCG(seed, 0)), q.K, q.Regressors, q.Sigma)
 		if q.Sigma[0] != 2 {
 			cold++
 			if q.Sigma[0] != 0.6 {
