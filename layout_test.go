@@ -169,7 +169,7 @@ var imports = map[string][]string{
 	"host/search/partition":  {"host/model", "host/problem", gonum},
 	"host/search/separation": {"host/model", "host/mixture", "host/problem", gonum},
 	"host/search/splitmerge": {"host/model", "host/mixture", "host/loss", "host/optim", "host/problem", "host/search/arrange", "host/search/climb", gonum},
-	"host/search/starts":     {"host/model", "host/moment", "host/loss", "host/optim", "host/problem", "host/search/climb", "host/search/partition", "internal/stream", gonum},
+	"host/search/starts":     {"host/model", "host/moment", "host/loss", "host/optim", "host/problem", "host/search/climb", "host/search/partition", "host/search/splitmerge", "internal/stream", gonum},
 
 	// What goes on from what it has found is handed to it, and what it begins with beside its own starts.
 	"host/search/hardgate": {"host/search", "host/search/climb", "host/search/separation", "internal/stream"},

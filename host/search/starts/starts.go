@@ -16,6 +16,7 @@ import (
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/host/search/climb"
 	"github.com/gatedlearning/moe/host/search/partition"
+	"github.com/gatedlearning/moe/host/search/splitmerge"
 	"github.com/gatedlearning/moe/internal/stream"
 )
 
@@ -226,7 +227,9 @@ func KMeans(p *problem.Problem, rows model.Rows) Start {
 // are first fitted as a mixture over its k coordinates, in which part are the
 // projected rows, which is cheap, then lifted to ℝ^D. The gate of that small
 // problem has an intercept: where gating and regressors are orthogonal, the
-// gate given z = Uᵀx is constant.
+// gate given z = Uᵀx is constant. Where starts are costly the small mixture is
+// carried on by moves of split and merge, each of which costs a part of what it
+// would in ℝ^d.
 func Subspace(p *problem.Problem, e *moment.Evidence, projected model.Rows) Start {
 	return Start{Kind: KindSpan, Draw: func(ctx context.Context, rng *rand.Rand) (*model.Params, error) {
 		s := e.Subspace
@@ -251,6 +254,11 @@ func Subspace(p *problem.Problem, e *moment.Evidence, projected model.Rows) Star
 		if err != nil {
 			return nil, err
 		}
+		if Costly(p) {
+			if r, err = carried(ctx, l, r, splitmerge.Of(p, projected, rng)); err != nil {
+				return nil, err
+			}
+		}
 		small = l.Params(r.X)
 		q := model.NewParams(k, d)
 		q.RegressorIntercepts, q.GatingIntercepts = small.RegressorIntercepts, small.GatingIntercepts
@@ -260,6 +268,22 @@ func Subspace(p *problem.Problem, e *moment.Evidence, projected model.Rows) Star
 		q.Offset, q.Scale = small.Offset, small.Scale
 		return p.Shape.Adopt(q), nil
 	}}
+}
+
+// spanRounds bounds the moves that carry on a small mixture.
+const spanRounds = 20
+
+// carried goes on from where r ended by moves, until none gains.
+func carried(ctx context.Context, l *loss.Likelihood, r *optim.Result,
+	moves splitmerge.Proposals[*model.Params]) (*optim.Result, error) {
+	for range spanRounds {
+		better, err := splitmerge.Improve(ctx, l, r, moves, climb.Leap)
+		if better == nil || err != nil {
+			return r, err
+		}
+		r = better
+	}
+	return r, nil
 }
 
 // spread returns k random directions, one after the other, in the coordinates of a subspace with
