@@ -21,7 +21,7 @@ func (r *Posterior) Differentiate(slopes []float64) {
 	if !Normal(r.Density) && r.general.cross == nil {
 		r.general.cross = make([]float64, len(r.Density.Own())*len(r.scores))
 	}
-	r.DifferentiateBy(single{r}, r.score, 1, len(r.Density.Own()), len(r.P.Sigma))
+	r.DifferentiateBy(single{r}, r.score, 1, len(r.Density.Own()), max(1, len(r.P.Sigma)))
 	if slopes == nil {
 		clear(r.lever)
 		clear(r.score)
