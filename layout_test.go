@@ -182,7 +182,7 @@ var imports = map[string][]string{
 	"host/search/steps":    {"host/search", "host/search/hardgate", "host/search/narrower", "host/search/rare", "host/search/survey", "host/search/tree", "host/search/vacancy"},
 
 	// What tests of the search and its steps are made of.
-	"host/search/searchtest": {"sdk", "host/dataset", "host/loss", "host/model", "host/moment", "host/optim", "host/problem", "host/sample", "host/search/climb", "plugins/identity", gonum},
+	"host/search/searchtest": {"sdk", "host/dataset", "host/loss", "host/model", "host/moment", "host/optim", "host/problem", "host/sample", "host/search/climb", "plugins/identity", "plugins/leakyrelu", "plugins/relu", "plugins/sigmoid", "plugins/tanh", gonum},
 
 	"host/descent": {"host/model", "host/optim", "host/metric", "host/loss", "host/loss/minibatch", "host/problem", "host/moment", "host/search", "host/search/climb", "host/search/starts", "internal/stream", gonum},
 
@@ -214,7 +214,8 @@ var imports = map[string][]string{
 	"host/gru/states": {"sdk", "host", "host/catalog", "host/checkpoint", "host/dataset", "host/fitted", "host/gru", "host/infer", "host/model", "internal/envelope", "internal/numeric", gonum},
 
 	// A curve is learned with the mixture, from starts that are fits.
-	"host/learn": {"expression", "table", "host", "host/model", "host/dataset", "host/fitted", "internal/stream", gonum},
+	"host/learn/learntest": {"sdk", "expression", "host/dataset", "host/learn", "host/metric", "host/sample"},
+	"host/learn":           {"expression", "table", "host", "host/model", "host/dataset", "host/fitted", "internal/stream", gonum},
 
 	"host/sweep": {"sdk", "host", "host/model", "host/dataset", "host/sample", "host/fitted", "host/fitted/stated", "host/predict", "host/experiment", gonum},
 

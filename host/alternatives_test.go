@@ -16,6 +16,7 @@ import (
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/host/search/searchtest"
 	"github.com/gatedlearning/moe/internal/testslow"
 	"github.com/gatedlearning/moe/plugins/identity"
 	"github.com/gatedlearning/moe/sdk"
@@ -109,7 +110,7 @@ func TestCompareFinds(t *testing.T) {
 				[]string{"gaussian", "student-t"}, Noises()[:1])
 		}, 1, map[string]string{"family": "student-t", "noise": "shared"}},
 		"a tree": {func(seed uint64) []Alternative {
-			return alternativesOf(nestedPieces(seed, 800), 1, families[:1], Noises()[:1], "1", "4", "2x2")
+			return alternativesOf(searchtest.NestedPieces(seed, 800), 1, families[:1], Noises()[:1], "1", "4", "2x2")
 		}, 4, map[string]string{"hierarchy": "2x2"}},
 	} {
 		if name == "a tree" && *studySets == 0 { // half a minute

@@ -9,6 +9,7 @@ import (
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/host/search/searchtest"
 	"github.com/gatedlearning/moe/internal/testslow"
 	"github.com/gatedlearning/moe/plugins/identity"
 )
@@ -18,10 +19,10 @@ import (
 // are near those of the best, and the fit itself is the same without the flag.
 func TestArrangements(t *testing.T) {
 	testslow.Mark(t)
-	c := arranged{"uniform, uneven", 2, 0.5, []float64{1.5, 0.5}, true}
+	c := searchtest.Arranged{Name: "uniform, uneven", D: 2, Sigma: 0.5, Intercepts: []float64{1.5, 0.5}, Uniform: true}
 	weighed := 0
 	for seed := uint64(101); seed < 116 && weighed < 1; seed++ {
-		src, _ := c.draw(1500, seed)
+		src, _ := c.Draw(1500, seed)
 		cfg := Config{K: 3, Intercepts: BothIntercepts, Arrangements: true}
 		m, err := Fit(t.Context(), activation(identity.Family, nil), src, cfg)
 		if err != nil {
@@ -112,7 +113,7 @@ func logLikelihoodOf(t *testing.T, src dataset.Source, m *fitted.Model) float64 
 // the maximum: a quantile of 400 independent draws at 2.5 % has an error of 0.13 standard errors, of which an end may be four off, and the
 // mean size of that is 0.11.
 func TestPosteriorOfOneOptimum(t *testing.T) {
-	src, _ := arranged{"normal, even", 2, 0.1, []float64{0.3, 0}, false}.draw(4000, 1)
+	src, _ := searchtest.Arranged{Name: "normal, even", D: 2, Sigma: 0.1, Intercepts: []float64{0.3, 0}}.Draw(4000, 1)
 	m, err := Fit(t.Context(), activation(identity.Family, nil), src, Config{K: 3, Intercepts: BothIntercepts, Arrangements: true})
 	if err != nil {
 		t.Fatal(err)

@@ -14,20 +14,21 @@ import (
 	"github.com/gatedlearning/moe/host/atleast"
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/host/search/searchtest"
 	"github.com/gatedlearning/moe/internal/testslow"
 )
 
 // TestAtLeastByHand: the e-value against one expert is that of least squares on the one half and of the mixture's density,
 // summed up here, on the other.
 func TestAtLeastByHand(t *testing.T) {
-	g := groupDesign{act: ident, k: 2, d: 2, n: 240, sigma: 0.3, intercept: true}
-	src, _ := g.draw(t, 1)
-	cfg := g.config()
-	m, err := FitRange(t.Context(), g.act, src, 1, 2, cfg)
+	g := searchtest.Design{Act: ident, K: 2, D: 2, N: 240, Sigma: 0.3, Intercept: true}
+	src, _ := g.Draw(1)
+	cfg := configOf(g)
+	m, err := FitRange(t.Context(), g.Act, src, 1, 2, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := openRange(t.Context(), g.act, src, 1, 2, cfg)
+	s, err := openRange(t.Context(), g.Act, src, 1, 2, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +40,7 @@ func TestAtLeastByHand(t *testing.T) {
 	cfg.Method, cfg.K = Auto{Starts: boundStarts}, 2
 	var terms []float64
 	for h := range half {
-		two, err := Fit(t.Context(), g.act, half[h], cfg)
+		two, err := Fit(t.Context(), g.Act, half[h], cfg)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -48,7 +49,7 @@ func TestAtLeastByHand(t *testing.T) {
 	if want, got := floats.LogSumExp(terms)-math.Ln2, m.Fit.AtLeast.LogE; len(got) != 1 || math.Abs(got[0]-want) > 1e-6 {
 		t.Errorf("log e-value %v, want %.8f", got, want)
 	}
-	if m.Fit.AtLeast.K != 2 || m.Fit.AtLeast.Rows != g.n {
+	if m.Fit.AtLeast.K != 2 || m.Fit.AtLeast.Rows != g.N {
 		t.Errorf("bound %+v", m.Fit.AtLeast)
 	}
 }
@@ -119,7 +120,7 @@ func TestAtLeastOne(t *testing.T) {
 			counts := map[[2]float64]float64{}
 			for r := range 240 {
 				x := float64(r % 2)
-				counts[[2]float64{x, poisson(math.Exp(0.3+0.4*x), rng)}]++
+				counts[[2]float64{x, searchtest.Count(math.Exp(0.3+0.4*x), rng)}]++
 			}
 			cells := slices.SortedFunc(maps.Keys(counts), func(a, b [2]float64) int { return slices.Compare(a[:], b[:]) })
 			x, y, weights := make([]float64, len(cells)), make([]float64, len(cells)), make([]float64, len(cells))

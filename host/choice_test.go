@@ -10,6 +10,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/gatedlearning/moe/host/dataset"
+	"github.com/gatedlearning/moe/host/search/searchtest"
 	"github.com/gatedlearning/moe/internal/testslow"
 	"github.com/gatedlearning/moe/sdk"
 )
@@ -17,21 +18,21 @@ import (
 // TestChoose: a range is chosen from by ICL, and by what crossvalidation says, which is in the table then.
 func TestChoose(t *testing.T) {
 	testslow.Mark(t)
-	g := groupDesign{act: ident, k: 2, d: 2, n: 150, sigma: .3, intercept: true}
-	src, _ := g.draw(t, 3)
+	g := searchtest.Design{Act: ident, K: 2, D: 2, N: 150, Sigma: .3, Intercept: true}
+	src, _ := g.Draw(3)
 	data, err := dataset.Load(t.Context(), src)
 	if err != nil {
 		t.Fatal(err)
 	}
-	rows, cfg := dataset.InMemory(src.Schema(), data), g.config()
+	rows, cfg := dataset.InMemory(src.Schema(), data), configOf(g)
 	cfg.Seed, cfg.Method = 1, EM{Starts: 2}
-	held, err := CrossValidate(t.Context(), g.act, rows, 1, 3, 10, cfg)
+	held, err := CrossValidate(t.Context(), g.Act, rows, 1, 3, 10, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range append(Choices(), "") {
 		cfg.Choose = c
-		m, err := FitRange(t.Context(), g.act, rows, 1, 3, cfg)
+		m, err := FitRange(t.Context(), g.Act, rows, 1, 3, cfg)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -53,7 +54,7 @@ func TestChoose(t *testing.T) {
 		}
 	}
 	cfg.Choose = "aic"
-	if _, err := FitRange(t.Context(), g.act, rows, 1, 3, cfg); err == nil {
+	if _, err := FitRange(t.Context(), g.Act, rows, 1, 3, cfg); err == nil {
 		t.Error("a choice by aic")
 	}
 }

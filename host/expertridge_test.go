@@ -10,12 +10,10 @@ import (
 	"testing"
 
 	"gonum.org/v1/gonum/mat"
-	"gonum.org/v1/gonum/stat"
 
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/model"
-	"github.com/gatedlearning/moe/host/predict"
 	"github.com/gatedlearning/moe/host/sample"
 	"github.com/gatedlearning/moe/plugins/identity"
 )
@@ -250,58 +248,6 @@ func TestExpertsPenalised(t *testing.T) {
 	} {
 		if m, err := fit(c); err == nil {
 			t.Errorf("%+v: %v", c, m.Penalised)
-		}
-	}
-}
-
-// TestExpertsStudy prints what a ridge and a lasso on the experts do for new rows of real tables:
-//
-//	go test ./host -run TestExpertsStudy -heldout DIR -splits 10 -v -timeout 0
-//
-// with the directory of tables that docs/heldout.md names.
-func TestExpertsStudy(t *testing.T) {
-	if *heldOutTables == "" {
-		t.Skip("a study: see docs/heldout.md")
-	}
-	act := activation(identity.Family, nil)
-	for _, table := range []struct{ name, target string }{
-		{"swiss", "Fertility"}, {"trees", "Volume"}, {"airquality", "Ozone"}, {"uscereal", "calories"}, {"mcycle", "accel"},
-		{"faithful", "waiting"}, {"boston", "medv"}, {"servo", "Class"},
-	} {
-		if *heldOutOnly != "" && *heldOutOnly != table.name {
-			continue
-		}
-		for k := 1; k <= 2; k++ {
-			var lines []float64
-			var held [3][]float64 // without, by a ridge, by a lasso
-			var taken, worse [3]int
-			for split := *heldOutFirst; split < *heldOutFirst+uint64(*heldOutSplits); split++ {
-				train, test := splitOf(t, table.name, table.target, split)
-				for by, cfg := range []Config{{}, {ExpertRidge: AutoPenalty}, {ExpertLasso: AutoPenalty}} {
-					cfg.K, cfg.Intercepts = k, BothIntercepts
-					m, err := Fit(t.Context(), act, train, cfg)
-					if err != nil { // of a split without a level of a factor
-						fmt.Printf("%s, split %d: %v\n", table.name, split, err)
-						break
-					}
-					e, err := predict.EvaluateModel(t.Context(), m, act, test)
-					if err != nil {
-						fmt.Printf("%s, split %d: %v\n", table.name, split, err)
-						break
-					}
-					if held[by] = append(held[by], e.LogLikelihood); by == 0 {
-						lines = append(lines, *e.Baselines.Linear.LogLikelihood)
-					}
-					if m.Penalised != nil && m.Penalised.ExpertLambda > 0 {
-						taken[by]++
-					}
-					if e.LogLikelihood < held[0][len(held[0])-1]-0.05 {
-						worse[by]++
-					}
-				}
-			}
-			fmt.Printf("| %s, %d | %.1f | %.1f | %.1f | %d, %d | %.1f | %d, %d |\n", table.name, k, stat.Mean(lines, nil),
-				stat.Mean(held[0], nil), stat.Mean(held[1], nil), taken[1], worse[1], stat.Mean(held[2], nil), taken[2], worse[2])
 		}
 	}
 }

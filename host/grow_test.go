@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"slices"
 	"strings"
@@ -15,7 +14,6 @@ import (
 	"github.com/gatedlearning/moe/host/sample"
 	"github.com/gatedlearning/moe/internal/testslow"
 	"github.com/gatedlearning/moe/plugins/identity"
-	"github.com/gatedlearning/moe/plugins/relu"
 	"github.com/gatedlearning/moe/sdk"
 )
 
@@ -186,52 +184,4 @@ func TestFitTreeRefuses(t *testing.T) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
-}
-
-// The study of trees that grow: so many data sets of every cell, of which cells.
-var (
-	growSets = flag.Int("grow", 0, "data sets of every cell in the study of trees that grow")
-	growRows = flag.Int("growrows", 20000, "rows of a data set in the study of trees that grow")
-	growOnly = flag.String("growonly", "", "cells whose names hold this, of the study of trees that grow")
-)
-
-// TestGrowStudy prints how often the shape that data were drawn from is found. The table of
-// docs/studies/trees.md is that of
-//
-//	go test ./host -run TestGrowStudy -grow 5 -timeout 0 -v
-//
-// which takes half an hour of one core: n = 20,000, d = 5, σ = 0.1, unit gates, unit regressors at
-// least 0.5 apart.
-func TestGrowStudy(t *testing.T) {
-	if *growSets == 0 {
-		t.Skip("a study: -grow says how many data sets")
-	}
-	for _, family := range []sdk.Family{identity.Family, relu.Family} {
-		for _, shape := range []string{"2x2", "2x(1,2)", "3", "3x2"} {
-			if name := shape + " " + family.Name; strings.Contains(name, *growOnly) {
-				growStudy(t, name, shape, family)
-			}
-		}
-	}
-}
-
-// growStudy is the study of one cell.
-func growStudy(t *testing.T, name, shape string, family sdk.Family) {
-	found := 0
-	others := map[string]int{}
-	for seed := range uint64(*growSets) {
-		src, act := grown(t, shape, family, *growRows, 5, 1+seed)
-		m, err := FitTree(t.Context(), act, src, DefaultMaxLeaves, Config{Seed: 1})
-		if err != nil {
-			t.Fatal(err)
-		}
-		h := m.Params().Hierarchy().String()
-		t.Logf("%s, data set %d: %s, %d trees fitted", name, 1+seed, h, len(m.Fit.Selection))
-		if h == shape {
-			found++
-		} else {
-			others[h]++
-		}
-	}
-	fmt.Printf("| %s | %d of %d | %v |\n", name, found, *growSets, others)
 }

@@ -4,96 +4,26 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"math"
 	"math/rand/v2"
-	"os"
-	"slices"
-	"strconv"
 	"strings"
 	"testing"
-	"time"
 
-	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
-	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/sample"
+	"github.com/gatedlearning/moe/host/search/searchtest"
 	"github.com/gatedlearning/moe/internal/testslow"
 	"github.com/gatedlearning/moe/plugins/identity"
 	"github.com/gatedlearning/moe/plugins/relu"
-	"github.com/gatedlearning/moe/sdk"
 )
 
-// clustered is a setting of k experts over d features in three clusters: their centres are drawn with rms 3 in norm, the
-// features' standard deviations in each from ½ to 1. Regressors are random unit vectors, gating vectors such that are
-// orthogonal to them, and σ = .05.
-type clustered struct {
-	family  sdk.Family
-	k, d, n int
-	centres [][]float64 // of the clusters, their first coordinates; nil: drawn, and the regressors with them
-}
-
-func (c clustered) String() string {
-	how := "drawn"
-	if c.centres != nil {
-		how = "placed"
-	}
-	return fmt.Sprintf("%s k=%d d=%d n=%d, %s", c.family.Name, c.k, c.d, c.n, how)
-}
-
-func (c clustered) draw(t *testing.T, seed uint64) (dataset.Source, *model.Params) {
+// fitClustered is a fit to the data set of a seed.
+func fitClustered(t *testing.T, c searchtest.Clustered, seed uint64, method Method, inputs Inputs) *fitted.Model {
 	t.Helper()
-	const clusters, radius, sigma = 3, 3., .05
-	act := activation(c.family, nil)
-	design := sample.OrthogonalGating
-	if c.centres != nil {
-		design = sample.Paper
-	}
-	src, err := sample.New(sample.Config{Activation: act, K: c.k, D: c.d, N: 1, Sigma: sigma, Design: design, Seed: seed})
-	if err != nil {
-		t.Fatal(err)
-	}
-	rng := rand.New(rand.NewPCG(seed, 77))
-	centres, spreads := mat.NewDense(clusters, c.d, nil), mat.NewDense(clusters, c.d, nil)
-	for j := range clusters * c.d {
-		centres.Set(j/c.d, j%c.d, radius*rng.NormFloat64()/math.Sqrt(float64(c.d)))
-		spreads.Set(j/c.d, j%c.d, .5+rng.Float64()/2)
-	}
-	for i, centre := range c.centres {
-		centres.SetRow(i, append(slices.Clone(centre), make([]float64, c.d-len(centre))...))
-	}
-	x, y := mat.NewDense(c.n, c.d, nil), make([]float64, c.n)
-	for i := range y {
-		at, row, logits := rng.IntN(clusters), x.RawRowView(i), make([]float64, c.k)
-		for j := range row {
-			row[j] = centres.At(at, j) + spreads.At(at, j)*rng.NormFloat64()
-		}
-		for j := range c.k - 1 {
-			logits[j] = floats.Dot(row, src.Truth.Gating[j*c.d:(j+1)*c.d])
-		}
-		z, u, total := 0, rng.Float64(), floats.LogSumExp(logits)
-		for ; z < c.k-1; z++ {
-			if u -= math.Exp(logits[z] - total); u < 0 {
-				break
-			}
-		}
-		g := []float64{floats.Dot(row, src.Truth.Regressor(z))}
-		if err := act.Eval(t.Context(), g, slices.Clone(g)); err != nil {
-			t.Fatal(err)
-		}
-		y[i] = g[0] + sigma*rng.NormFloat64()
-	}
-	return dataset.Matrix(x, y), src.Truth
-}
-
-// fit is that of the data set of a seed.
-func (c clustered) fit(t *testing.T, seed uint64, method Method, inputs Inputs) *fitted.Model {
-	t.Helper()
-	src, truth := c.draw(t, seed)
-	m, err := Fit(t.Context(), activation(c.family, nil), src, Config{K: c.k, Method: method, Inputs: inputs,
+	src, truth := c.Draw(seed)
+	m, err := Fit(t.Context(), activation(c.Family, nil), src, Config{K: c.K, Method: method, Inputs: inputs,
 		Truth: truth, Seed: 1, Threads: 1})
 	if err != nil {
 		t.Fatal(c, err)
@@ -101,82 +31,15 @@ func (c clustered) fit(t *testing.T, seed uint64, method Method, inputs Inputs) 
 	return m
 }
 
-// corner are the centres of three clusters about regressors e_1 and e_2 and a gating vector e_3.
-var corner = [][]float64{{2, 0}, {-1, 2}, {-1, -2}}
-
-// TestInputsStudy: median E_reg on clustered features by method and --inputs, and what method auto ends at: the largest
-// difference of its log-likelihoods and the median seconds.
-//
-//	MOE_STUDY=5 go test ./host -run TestInputsStudy -v -timeout 3h
-func TestInputsStudy(t *testing.T) {
-	sets, err := strconv.Atoi(os.Getenv("MOE_STUDY"))
-	if err != nil {
-		t.Skip("a study; set MOE_STUDY to the number of data sets")
-	}
-	var cases []clustered
-	for _, family := range []sdk.Family{identity.Family, relu.Family} {
-		for _, n := range []int{10_000, 100_000} {
-			cases = append(cases, clustered{family, 2, 5, n, nil}, clustered{family, 2, 5, n, corner})
-			if n == 10_000 {
-				cases = append(cases, clustered{family, 2, 20, n, nil}, clustered{family, 3, 6, n, nil},
-					clustered{family, 3, 20, n, nil})
-			}
-		}
-	}
-	for _, c := range cases {
-		line := c.String()
-		for _, by := range []struct {
-			name   string
-			method Method
-			inputs Inputs
-		}{
-			{"T4", Moments{}, GaussianInputs}, {"T3", Spectral{}, GaussianInputs}, {"T4 mixture", Moments{}, MixtureInputs},
-			{"T3 mixture", Spectral{}, MixtureInputs}, {"corrected", Spectral{Corrections: 20}, MixtureInputs},
-		} {
-			var all []float64
-			for seed := range uint64(sets) {
-				all = append(all, c.ereg(t, 2000+seed, by.method, by.inputs))
-			}
-			line += fmt.Sprintf(" | %s %.2g", by.name, median(all))
-		}
-		if c.n == 10_000 {
-			most, seconds := 0., [2][]float64{}
-			for seed := range uint64(sets) {
-				var logs [2]float64
-				for i, inputs := range []Inputs{GaussianInputs, MixtureInputs} {
-					begin := time.Now()
-					logs[i] = c.fit(t, 2000+seed, Auto{}, inputs).Fit.LogLikelihood
-					seconds[i] = append(seconds[i], time.Since(begin).Seconds())
-				}
-				most = max(most, math.Abs(logs[0]-logs[1]))
-			}
-			line += fmt.Sprintf(" | auto: %.2g apart, %.2g s, mixture %.2g s", most, median(seconds[0]), median(seconds[1]))
-		}
-		t.Log(line)
-	}
-}
-
-// ereg is that of the data set of a seed; 1 where there is no estimate.
-func (c clustered) ereg(t *testing.T, seed uint64, method Method, inputs Inputs) float64 {
-	t.Helper()
-	src, truth := c.draw(t, seed)
-	m, err := Fit(t.Context(), activation(c.family, nil), src, Config{K: c.k, Method: method, Inputs: inputs, Truth: truth,
-		Seed: 1, Threads: 1})
-	if err != nil {
-		return 1
-	}
-	return m.Truth.EReg
-}
-
 // TestInputsMixture: on features in three clusters the cubic tensor of Gaussian ones is far from the regressors, and that
 // made with the score of the clusters' mixture is at them once the gate is taken off. Of five other data sets the least
 // E_reg was .358, and with the mixture the largest .0086.
 func TestInputsMixture(t *testing.T) {
 	testslow.Mark(t)
-	c := clustered{relu.Family, 2, 5, 20_000, corner}
+	c := searchtest.Clustered{Family: relu.Family, K: 2, D: 5, N: 20_000, Centres: searchtest.Corner}
 	for seed := range uint64(3) {
-		gaussian := c.fit(t, 1+seed, Spectral{}, GaussianInputs).Truth.EReg
-		m := c.fit(t, 1+seed, Spectral{Corrections: 20}, MixtureInputs)
+		gaussian := fitClustered(t, c, 1+seed, Spectral{}, GaussianInputs).Truth.EReg
+		m := fitClustered(t, c, 1+seed, Spectral{Corrections: 20}, MixtureInputs)
 		t.Logf("E_reg %.3g, with the mixture %.3g", gaussian, m.Truth.EReg)
 		if m.Fit.Inputs != "mixture" || m.Fit.InputComponents != 3 {
 			t.Errorf("the features are %q of %d components, want a mixture of 3", m.Fit.Inputs, m.Fit.InputComponents)
@@ -215,8 +78,8 @@ func TestInputsDefault(t *testing.T) {
 
 // TestInputsAuto: auto takes features in clusters for a mixture, as mixture does.
 func TestInputsAuto(t *testing.T) {
-	c := clustered{identity.Family, 2, 5, 5000, nil}
-	a, m := c.fit(t, 1, Spectral{}, AutomaticInputs), c.fit(t, 1, Spectral{}, MixtureInputs)
+	c := searchtest.Clustered{Family: identity.Family, K: 2, D: 5, N: 5000}
+	a, m := fitClustered(t, c, 1, Spectral{}, AutomaticInputs), fitClustered(t, c, 1, Spectral{}, MixtureInputs)
 	if a.Fit.Inputs != "mixture" || a.Truth.EReg != m.Truth.EReg {
 		t.Errorf("auto: %q, E_reg %v; mixture: E_reg %v", a.Fit.Inputs, a.Truth.EReg, m.Truth.EReg)
 	}

@@ -11,67 +11,14 @@ import (
 
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
-	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/model"
-	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/predict"
 	"github.com/gatedlearning/moe/host/sample"
+	"github.com/gatedlearning/moe/host/search/searchtest"
 	"github.com/gatedlearning/moe/internal/testslow"
 	"github.com/gatedlearning/moe/plugins/exp"
 	"github.com/gatedlearning/moe/sdk"
 )
-
-// exactGap is the gap of m, a fit of rows as cfg asks, by as many fits as there are rows: of the others from m's parameters,
-// each with its row at weight 0; and how many of these fits did not converge.
-func exactGap(t *testing.T, act sdk.Activation, rows dataset.Source, cfg Config, m *fitted.Model) (gap float64, lost int) {
-	t.Helper()
-	_, p, err := load(t.Context(), act, rows, cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer p.Close()
-	data, err := model.InMemory(t.Context(), p.Given, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	at := p.Shape.Adopt(p.Units.Into(m.ForNewRows().Params()))
-	weighed := func(weight func(row int) float64) *loss.Likelihood {
-		out := &model.Data{N: data.N, D: data.D}
-		for i, b := range data.Blocks {
-			b.Role[model.Weights] = make([]float64, b.N)
-			for r := range b.N {
-				b.Role[model.Weights][r] = weight(i*model.BlockRows+r) * data.Blocks[i].Weight(r)
-			}
-			out.Blocks = append(out.Blocks, b)
-		}
-		l := loss.NewLikelihood(out, p.G, at, p.Shape.Estimated(), 1)
-		if m.Penalised != nil {
-			l.PenaliseGate(2 * m.Penalised.Lambda)
-		}
-		return l
-	}
-	for t0 := range data.N {
-		is := func(row int) float64 { return map[bool]float64{true: 1}[row == t0] }
-		others, one := weighed(func(row int) float64 { return 1 - is(row) }), weighed(is)
-		run, err := optim.Newton(t.Context(), others.Exact(p.Kinks()), others.Theta(at), optim.Settings{Iterations: 500})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if run.Status != optim.Converged {
-			lost++
-		}
-		with, err := one.LogLikelihood(t.Context(), at)
-		if err != nil {
-			t.Fatal(err)
-		}
-		without, err := one.LogLikelihood(t.Context(), others.Params(run.X))
-		if err != nil {
-			t.Fatal(err)
-		}
-		gap += with - without
-	}
-	return gap, lost
-}
 
 // TestLeaveOneOutExactly: the gap of fits is that of as many fits as there are rows, to a tenth: of normal experts, of
 // weighted rows, of a penalised gate, and of counts.
@@ -79,14 +26,14 @@ func TestLeaveOneOutExactly(t *testing.T) {
 	testslow.Mark(t)
 	for seed := range uint64(4) {
 		g := newRowsDesign(60 + seed)
-		g.n = min(g.n, 240)
-		src, _ := g.draw(t, seed)
+		g.N = min(g.N, 240)
+		src, _ := g.Draw(seed)
 		data, err := dataset.Load(t.Context(), src)
 		if err != nil {
 			t.Fatal(err)
 		}
-		cfg := g.config()
-		cfg.K, cfg.Seed = g.k, 1
+		cfg := configOf(g)
+		cfg.K, cfg.Seed = g.K, 1
 		if seed%2 == 1 {
 			cfg.GatePenalty = "0.1"
 			for i := range data.Blocks {
@@ -97,7 +44,7 @@ func TestLeaveOneOutExactly(t *testing.T) {
 				}
 			}
 		}
-		checkGap(t, fmt.Sprintf("design %d", seed), g.act, dataset.InMemory(src.Schema(), data), cfg)
+		checkGap(t, fmt.Sprintf("design %d", seed), g.Act, dataset.InMemory(src.Schema(), data), cfg)
 	}
 	s, err := sample.New(sample.Config{K: 2, D: 4, N: 200, Seed: 3, Family: "poisson", Activation: activation(exp.Family, nil)})
 	if err != nil {
@@ -116,7 +63,19 @@ func checkGap(t *testing.T, name string, act sdk.Activation, rows dataset.Source
 	if left == nil {
 		t.Fatalf("%s: no gap; %q", name, m.Fit.Notes)
 	}
-	exact, lost := exactGap(t, act, rows, cfg, m)
+	_, p, err := load(t.Context(), act, rows, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	lambda := 0.0
+	if m.Penalised != nil {
+		lambda = m.Penalised.Lambda
+	}
+	exact, lost, err := searchtest.ExactGap(t.Context(), p, m.ForNewRows().Params(), lambda)
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Logf("%s: %d rows, %d parameters, gap %.3f, %d rows by fits, exactly %.3f", name, m.Fit.N, left.Parameters, left.Gap, left.Refitted, exact)
 	if lost > 0 || math.Abs(left.Gap-exact) > exact/10 {
 		t.Errorf("%s: a gap of %.3f, exactly %.3f; %d fits did not converge", name, left.Gap, exact, lost)
@@ -124,12 +83,12 @@ func checkGap(t *testing.T, name string, act sdk.Activation, rows dataset.Source
 }
 
 // newRowsDesign is table seed of the study of what new rows are like: a right model of few rows a parameter.
-func newRowsDesign(seed uint64) groupDesign {
+func newRowsDesign(seed uint64) searchtest.Design {
 	rng := rand.New(rand.NewPCG(seed, 3535))
-	g := groupDesign{act: []sdk.Activation{ident, tanh, logistic}[rng.IntN(3)], k: 1 + rng.IntN(3), d: 1 + rng.IntN(5)}
-	g.sigma, g.perExpert, g.intercept = []float64{.1, .2, .5}[rng.IntN(3)], rng.IntN(2) == 1, rng.IntN(3) > 0
-	parameters := (2*g.k - 1) * (g.d + 1)
-	g.n = int(float64(parameters) * 6 * math.Exp(rng.Float64()*math.Log(10)))
+	g := searchtest.Design{Act: []sdk.Activation{ident, tanh, logistic}[rng.IntN(3)], K: 1 + rng.IntN(3), D: 1 + rng.IntN(5)}
+	g.Sigma, g.PerExpert, g.Intercept = []float64{.1, .2, .5}[rng.IntN(3)], rng.IntN(2) == 1, rng.IntN(3) > 0
+	parameters := (2*g.K - 1) * (g.D + 1)
+	g.N = int(float64(parameters) * 6 * math.Exp(rng.Float64()*math.Log(10)))
 	return g
 }
 
@@ -146,17 +105,17 @@ func TestNewRowsOfRightModels(t *testing.T) {
 	warned := 0
 	for seed := *studyFrom; seed < *studyFrom+uint64(sets); seed++ {
 		g := newRowsDesign(seed)
-		n := g.n
-		g.n *= 2
-		src, _ := g.draw(t, seed)
+		n := g.N
+		g.N *= 2
+		src, _ := g.Draw(seed)
 		data, err := dataset.Load(t.Context(), src)
 		if err != nil {
 			t.Fatal(err)
 		}
 		all := dataset.InMemory(src.Schema(), data)
-		cfg := g.config()
-		cfg.K, cfg.Seed = g.k, 1
-		m, err := Fit(t.Context(), g.act, all.Where(func(r int) bool { return r < n }), cfg)
+		cfg := configOf(g)
+		cfg.K, cfg.Seed = g.K, 1
+		m, err := Fit(t.Context(), g.Act, all.Where(func(r int) bool { return r < n }), cfg)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -164,7 +123,7 @@ func TestNewRowsOfRightModels(t *testing.T) {
 		if left == nil {
 			continue
 		}
-		e, err := predict.EvaluateModel(t.Context(), m, g.act, all.Where(func(r int) bool { return r >= n }))
+		e, err := predict.EvaluateModel(t.Context(), m, g.Act, all.Where(func(r int) bool { return r >= n }))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -174,7 +133,7 @@ func TestNewRowsOfRightModels(t *testing.T) {
 		gaps = append(gaps, left.Gap/parameters)
 		if slices.Contains(m.Fit.WarningKinds, fitted.WarnNewRows) {
 			warned++
-			t.Logf("table %d, k = %d, d = %d, n = %d: gap %.1f, %d parameters, new rows %.1f below: %q", seed, g.k, g.d, n, left.Gap,
+			t.Logf("table %d, k = %d, d = %d, n = %d: gap %.1f, %d parameters, new rows %.1f below: %q", seed, g.K, g.D, n, left.Gap,
 				left.Parameters, left.LogLikelihood+left.Gap-e.LogLikelihood, m.Fit.Warnings)
 		}
 	}

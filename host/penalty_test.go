@@ -3,7 +3,6 @@ package host
 import (
 	"bytes"
 	"math"
-	"math/rand/v2"
 	"testing"
 
 	"github.com/gatedlearning/moe/host/dataset"
@@ -12,36 +11,10 @@ import (
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/predict"
 	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/host/search/searchtest"
 	"github.com/gatedlearning/moe/internal/testslow"
 	"github.com/gatedlearning/moe/plugins/identity"
 )
-
-// nestedPieces are n rows of two features, uniform on (−2, 2)², whose target is one of four lines by two cuts, the second
-// another on each side of the first, plus noise of 0.2.
-func nestedPieces(seed uint64, n int) dataset.Loaded {
-	rng := rand.New(rand.NewPCG(seed, 13))
-	d := &model.Data{N: n, D: 2}
-	for at := 0; at < n; at += model.BlockRows {
-		b := model.Block{N: min(model.BlockRows, n-at)}
-		x, z := make([]float64, b.N), make([]float64, b.N)
-		for r := range b.N {
-			x[r], z[r] = 4*rng.Float64()-2, 4*rng.Float64()-2
-			m := x[r]/2 - 2*z[r]
-			switch {
-			case x[r] > 0 && z[r] > 0:
-				m = 1 + 2*x[r]
-			case x[r] > 0:
-				m = -1 - x[r]
-			case z[r] > 0.5:
-				m = 2 - x[r] + z[r]
-			}
-			b.Y = append(b.Y, m+0.2*rng.NormFloat64())
-		}
-		b.X = append(x, z...)
-		d.Blocks = append(d.Blocks, b)
-	}
-	return dataset.InMemory(dataset.Schema{Name: "pieces", Features: []string{"x", "z"}, Target: "y"}, d)
-}
 
 // heldOutBy is the log-likelihood of rows by one of a file's models.
 func heldOutBy(t *testing.T, m *fitted.Model, which fitted.Which, rows dataset.Source) float64 {
@@ -66,7 +39,7 @@ func TestPenalisedGate(t *testing.T) {
 	if testing.Short() {
 		t.Skip("three fits")
 	}
-	act, train, test := activation(identity.Family, nil), nestedPieces(1, 1500), nestedPieces(2, 1500)
+	act, train, test := activation(identity.Family, nil), searchtest.NestedPieces(1, 1500), searchtest.NestedPieces(2, 1500)
 	cfg := Config{K: 4, Intercepts: BothIntercepts, Seed: 1}
 	m, err := Fit(t.Context(), act, train, cfg)
 	if err != nil {

@@ -20,6 +20,7 @@ import (
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/infer"
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/host/search/searchtest"
 	"github.com/gatedlearning/moe/sdk"
 )
 
@@ -38,10 +39,10 @@ var (
 	specSum   = flag.String("specsum", "", "pattern of the files that it sums up")
 )
 
-// specDesign is a kind of data set of the study. Its experts are those of a [groupDesign],
+// specDesign is a kind of data set of the study. Its experts are those of a [searchtest.Design],
 // but the data may depart from the model in one way.
 type specDesign struct {
-	groupDesign
+	searchtest.Design
 	fitted sdk.Activation                            // nil for the truth
 	fitK   int                                       // 0 for the truth
 	logit  func(x []float64) float64                 // the gate's first, in the place of a linear one
@@ -68,73 +69,73 @@ func laplace(rng *rand.Rand) float64 { return (rng.ExpFloat64() - rng.ExpFloat64
 func byTarget(_, _ []float64, a, b float64) bool  { return a < b }
 func byFeature(a, b []float64, _, _ float64) bool { return a[0] < b[0] }
 
-func right(g groupDesign) specDesign { g.group = "right"; return specDesign{groupDesign: g} }
+func right(g searchtest.Design) specDesign { g.Group = "right"; return specDesign{Design: g} }
 
 // specDesigns were written down before the first of them was run.
 var specDesigns = []specDesign{
-	right(groupDesign{name: "identity k=2", act: ident, k: 2, d: 4, n: 1000, sigma: 0.3}),
-	right(groupDesign{name: "identity k=2 n=300 overlap", act: ident, k: 2, d: 4, n: 300, sigma: 0.5, intercept: true}),
-	right(groupDesign{name: "identity k=3 per expert", act: ident, k: 3, d: 5, n: 800, sigma: 0.2, intercept: true, perExpert: true}),
-	right(groupDesign{name: "identity k=2 d=10 n=500", act: ident, k: 2, d: 10, n: 500, sigma: 0.3, intercept: true}),
-	right(groupDesign{name: "identity k=3 uniform", act: ident, k: 3, d: 4, n: 1500, sigma: 0.2, intercept: true, inputs: "uniform"}),
-	right(groupDesign{name: "identity k=2 correlated", act: ident, k: 2, d: 6, n: 600, sigma: 0.3, intercept: true, inputs: "correlated"}),
-	right(groupDesign{name: "identity k=2 binary", act: ident, k: 2, d: 8, n: 600, sigma: 0.2, intercept: true, inputs: "binary"}),
-	right(groupDesign{name: "identity k=2 rare levels", act: ident, k: 2, d: 6, n: 500, sigma: 0.3, intercept: true, inputs: "levels"}),
-	right(groupDesign{name: "identity k=2 counts", act: ident, k: 2, d: 5, n: 800, sigma: 0.2, intercept: true, inputs: "counts"}),
-	right(groupDesign{name: "identity k=2 rare expert", act: ident, k: 2, d: 4, n: 3000, sigma: 0.2, intercept: true, rare: 40}),
-	right(groupDesign{name: "relu k=2", act: rectify, k: 2, d: 4, n: 1000, sigma: 0.2}),
-	right(groupDesign{name: "sigmoid k=2 uniform", act: logistic, k: 2, d: 4, n: 1000, sigma: 0.1, inputs: "uniform"}),
-	right(groupDesign{name: "leaky k=2 mixed", act: leaky, k: 2, d: 6, n: 800, sigma: 0.2, intercept: true, inputs: "mixed"}),
-	{groupDesign: groupDesign{group: "right", name: "identity k=2 sorted by y", act: ident, k: 2, d: 4, n: 800, sigma: 0.5, intercept: true}, less: byTarget},
-	{groupDesign: groupDesign{group: "right", name: "identity k=2 sorted by x", act: ident, k: 2, d: 4, n: 800, sigma: 0.3, intercept: true}, less: byFeature},
+	right(searchtest.Design{Name: "identity k=2", Act: ident, K: 2, D: 4, N: 1000, Sigma: 0.3}),
+	right(searchtest.Design{Name: "identity k=2 n=300 overlap", Act: ident, K: 2, D: 4, N: 300, Sigma: 0.5, Intercept: true}),
+	right(searchtest.Design{Name: "identity k=3 per expert", Act: ident, K: 3, D: 5, N: 800, Sigma: 0.2, Intercept: true, PerExpert: true}),
+	right(searchtest.Design{Name: "identity k=2 d=10 n=500", Act: ident, K: 2, D: 10, N: 500, Sigma: 0.3, Intercept: true}),
+	right(searchtest.Design{Name: "identity k=3 uniform", Act: ident, K: 3, D: 4, N: 1500, Sigma: 0.2, Intercept: true, Inputs: "uniform"}),
+	right(searchtest.Design{Name: "identity k=2 correlated", Act: ident, K: 2, D: 6, N: 600, Sigma: 0.3, Intercept: true, Inputs: "correlated"}),
+	right(searchtest.Design{Name: "identity k=2 binary", Act: ident, K: 2, D: 8, N: 600, Sigma: 0.2, Intercept: true, Inputs: "binary"}),
+	right(searchtest.Design{Name: "identity k=2 rare levels", Act: ident, K: 2, D: 6, N: 500, Sigma: 0.3, Intercept: true, Inputs: "levels"}),
+	right(searchtest.Design{Name: "identity k=2 counts", Act: ident, K: 2, D: 5, N: 800, Sigma: 0.2, Intercept: true, Inputs: "counts"}),
+	right(searchtest.Design{Name: "identity k=2 rare expert", Act: ident, K: 2, D: 4, N: 3000, Sigma: 0.2, Intercept: true, Rare: 40}),
+	right(searchtest.Design{Name: "relu k=2", Act: rectify, K: 2, D: 4, N: 1000, Sigma: 0.2}),
+	right(searchtest.Design{Name: "sigmoid k=2 uniform", Act: logistic, K: 2, D: 4, N: 1000, Sigma: 0.1, Inputs: "uniform"}),
+	right(searchtest.Design{Name: "leaky k=2 mixed", Act: leaky, K: 2, D: 6, N: 800, Sigma: 0.2, Intercept: true, Inputs: "mixed"}),
+	{Design: searchtest.Design{Group: "right", Name: "identity k=2 sorted by y", Act: ident, K: 2, D: 4, N: 800, Sigma: 0.5, Intercept: true}, less: byTarget},
+	{Design: searchtest.Design{Group: "right", Name: "identity k=2 sorted by x", Act: ident, K: 2, D: 4, N: 800, Sigma: 0.3, Intercept: true}, less: byFeature},
 
-	{groupDesign: groupDesign{group: "noise", name: "gamma k=2", act: ident, k: 2, d: 4, n: 5000, sigma: 0.6, intercept: true}, noise: gamma2},
-	{groupDesign: groupDesign{group: "noise", name: "t(4) k=2", act: ident, k: 2, d: 4, n: 2000, sigma: 0.6, intercept: true}, noise: student},
-	{groupDesign: groupDesign{group: "noise", name: "gamma k=2 sorted by y", act: ident, k: 2, d: 4, n: 1500, sigma: 0.6, intercept: true}, noise: gamma2, less: byTarget},
-	{groupDesign: groupDesign{group: "noise", name: "laplace k=2 sorted by x", act: ident, k: 2, d: 3, n: 2000, sigma: 0.4, intercept: true}, noise: laplace, less: byFeature},
-	{groupDesign: groupDesign{group: "noise", name: "gamma k=3", act: ident, k: 3, d: 4, n: 2000, sigma: 0.3, intercept: true}, noise: gamma2},
+	{Design: searchtest.Design{Group: "noise", Name: "gamma k=2", Act: ident, K: 2, D: 4, N: 5000, Sigma: 0.6, Intercept: true}, noise: gamma2},
+	{Design: searchtest.Design{Group: "noise", Name: "t(4) k=2", Act: ident, K: 2, D: 4, N: 2000, Sigma: 0.6, Intercept: true}, noise: student},
+	{Design: searchtest.Design{Group: "noise", Name: "gamma k=2 sorted by y", Act: ident, K: 2, D: 4, N: 1500, Sigma: 0.6, Intercept: true}, noise: gamma2, less: byTarget},
+	{Design: searchtest.Design{Group: "noise", Name: "laplace k=2 sorted by x", Act: ident, K: 2, D: 3, N: 2000, Sigma: 0.4, Intercept: true}, noise: laplace, less: byFeature},
+	{Design: searchtest.Design{Group: "noise", Name: "gamma k=3", Act: ident, K: 3, D: 4, N: 2000, Sigma: 0.3, Intercept: true}, noise: gamma2},
 
-	{groupDesign: groupDesign{group: "gate", name: "x3 squared", act: ident, k: 2, d: 4, n: 1000, sigma: 0.3, intercept: true}, few: 2,
+	{Design: searchtest.Design{Group: "gate", Name: "x3 squared", Act: ident, K: 2, D: 4, N: 1000, Sigma: 0.3, Intercept: true}, few: 2,
 		logit: func(x []float64) float64 { return 2.5 * (x[2]*x[2] - 0.6) }},
-	{groupDesign: groupDesign{group: "gate", name: "x3 times x4", act: ident, k: 2, d: 4, n: 1000, sigma: 0.3, intercept: true}, few: 2,
+	{Design: searchtest.Design{Group: "gate", Name: "x3 times x4", Act: ident, K: 2, D: 4, N: 1000, Sigma: 0.3, Intercept: true}, few: 2,
 		logit: func(x []float64) float64 { return 3 * x[2] * x[3] }},
-	{groupDesign: groupDesign{group: "gate", name: "x1 squared", act: ident, k: 2, d: 4, n: 1000, sigma: 0.3, intercept: true}, few: 2,
+	{Design: searchtest.Design{Group: "gate", Name: "x1 squared", Act: ident, K: 2, D: 4, N: 1000, Sigma: 0.3, Intercept: true}, few: 2,
 		logit: func(x []float64) float64 { return 2.5 * (x[0]*x[0] - 0.6) }},
-	{groupDesign: groupDesign{group: "gate", name: "AR(.7) noise", act: ident, k: 2, d: 4, n: 1000, sigma: 0.3, intercept: true}, ar: 0.7},
+	{Design: searchtest.Design{Group: "gate", Name: "AR(.7) noise", Act: ident, K: 2, D: 4, N: 1000, Sigma: 0.3, Intercept: true}, ar: 0.7},
 
-	{groupDesign: groupDesign{group: "cause", name: "k too small: identity 3 as 2", act: ident, k: 3, d: 4, n: 1000, sigma: 0.3, intercept: true}, fitK: 2},
-	{groupDesign: groupDesign{group: "cause", name: "k too small: identity 2 as 1", act: ident, k: 2, d: 4, n: 1000, sigma: 0.3, intercept: true}, fitK: 1},
-	{groupDesign: groupDesign{group: "cause", name: "k too small: relu 3 as 2", act: rectify, k: 3, d: 4, n: 2000, sigma: 0.1, intercept: true}, fitK: 2},
-	{groupDesign: groupDesign{group: "cause", name: "k too small: identity 4 as 3", act: ident, k: 4, d: 6, n: 2000, sigma: 0.2}, fitK: 3},
-	{groupDesign: groupDesign{group: "cause", name: "nonlinearity: sigmoid as identity", act: logistic, k: 2, d: 4, n: 2000, sigma: 0.1, intercept: true}, fitted: ident},
-	{groupDesign: groupDesign{group: "cause", name: "nonlinearity: softplus as relu", act: softplus, k: 2, d: 4, n: 2000, sigma: 0.1, intercept: true}, fitted: rectify},
-	{groupDesign: groupDesign{group: "cause", name: "spread: noise that grows with x1", act: ident, k: 2, d: 4, n: 1000, sigma: 0.3, intercept: true},
+	{Design: searchtest.Design{Group: "cause", Name: "k too small: identity 3 as 2", Act: ident, K: 3, D: 4, N: 1000, Sigma: 0.3, Intercept: true}, fitK: 2},
+	{Design: searchtest.Design{Group: "cause", Name: "k too small: identity 2 as 1", Act: ident, K: 2, D: 4, N: 1000, Sigma: 0.3, Intercept: true}, fitK: 1},
+	{Design: searchtest.Design{Group: "cause", Name: "k too small: relu 3 as 2", Act: rectify, K: 3, D: 4, N: 2000, Sigma: 0.1, Intercept: true}, fitK: 2},
+	{Design: searchtest.Design{Group: "cause", Name: "k too small: identity 4 as 3", Act: ident, K: 4, D: 6, N: 2000, Sigma: 0.2}, fitK: 3},
+	{Design: searchtest.Design{Group: "cause", Name: "nonlinearity: sigmoid as identity", Act: logistic, K: 2, D: 4, N: 2000, Sigma: 0.1, Intercept: true}, fitted: ident},
+	{Design: searchtest.Design{Group: "cause", Name: "nonlinearity: softplus as relu", Act: softplus, K: 2, D: 4, N: 2000, Sigma: 0.1, Intercept: true}, fitted: rectify},
+	{Design: searchtest.Design{Group: "cause", Name: "spread: noise that grows with x1", Act: ident, K: 2, D: 4, N: 1000, Sigma: 0.3, Intercept: true},
 		spread: func(x []float64) float64 { return math.Exp(x[0] / 2) }},
-	{groupDesign: groupDesign{group: "cause", name: "interactions: x1 times x2", act: ident, k: 2, d: 4, n: 1000, sigma: 0.3, intercept: true},
+	{Design: searchtest.Design{Group: "cause", Name: "interactions: x1 times x2", Act: ident, K: 2, D: 4, N: 1000, Sigma: 0.3, Intercept: true},
 		bend: func(x []float64) float64 { return x[0] * x[1] / 3 }},
-	{groupDesign: groupDesign{group: "cause", name: "residuals: noise of its own", act: ident, k: 2, d: 4, n: 1000, sigma: 0.2, intercept: true, perExpert: true}},
-	{groupDesign: groupDesign{group: "cause", name: "residuals: t(4) apart", act: ident, k: 2, d: 4, n: 1000, sigma: 0.05, intercept: true}, noise: student},
+	{Design: searchtest.Design{Group: "cause", Name: "residuals: noise of its own", Act: ident, K: 2, D: 4, N: 1000, Sigma: 0.2, Intercept: true, PerExpert: true}},
+	{Design: searchtest.Design{Group: "cause", Name: "residuals: t(4) apart", Act: ident, K: 2, D: 4, N: 1000, Sigma: 0.05, Intercept: true}, noise: student},
 }
 
 func (s specDesign) draw(t testing.TB, seed uint64) (dataset.Source, *model.Params) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(seed, 2020))
-	x := make([]float64, s.n*s.d)
-	for r := range s.n {
-		s.features(x[r*s.d:(r+1)*s.d], rng)
+	x := make([]float64, s.N*s.D)
+	for r := range s.N {
+		s.Features(x[r*s.D:(r+1)*s.D], rng)
 	}
-	p := s.truth(x, rng)
+	p := s.Truth(x, rng)
 	for i := range p.Regressors {
-		if s.few > 0 && i%s.d >= s.few {
+		if s.few > 0 && i%s.D >= s.few {
 			p.Regressors[i] = 0
 		}
 	}
-	y, e := make([]float64, s.n), 0.0
-	means := make([]float64, s.k)
+	y, e := make([]float64, s.N), 0.0
+	means := make([]float64, s.K)
 	for r := range y {
-		b := &model.Block{N: 1, X: x[r*s.d : (r+1)*s.d]}
+		b := &model.Block{N: 1, X: x[r*s.D : (r+1)*s.D]}
 		p.Predictors(means, b)
-		if err := s.act.Eval(t.Context(), means, means); err != nil {
+		if err := s.Act.Eval(t.Context(), means, means); err != nil {
 			t.Fatal(err)
 		}
 		i := s.branch(p, b, rng)
@@ -153,7 +154,7 @@ func (s specDesign) draw(t testing.TB, seed uint64) (dataset.Source, *model.Para
 
 func (s specDesign) branch(p *model.Params, b *model.Block, rng *rand.Rand) int {
 	if s.logit == nil {
-		return s.expert(p, b, rng)
+		return s.Expert(p, b, rng)
 	}
 	if rng.Float64() < 1/(1+math.Exp(-s.logit(b.X))) {
 		return 0
@@ -169,11 +170,11 @@ func (s specDesign) error(rng *rand.Rand) float64 {
 }
 
 func (s specDesign) sorted(x, y []float64) dataset.Source {
-	order := make([]int, s.n)
+	order := make([]int, s.N)
 	for i := range order {
 		order[i] = i
 	}
-	row := func(i int) []float64 { return x[i*s.d : (i+1)*s.d] }
+	row := func(i int) []float64 { return x[i*s.D : (i+1)*s.D] }
 	if s.less != nil {
 		slices.SortStableFunc(order, func(a, b int) int {
 			if s.less(row(a), row(b), y[a], y[b]) {
@@ -182,7 +183,7 @@ func (s specDesign) sorted(x, y []float64) dataset.Source {
 			return 1
 		})
 	}
-	out, targets := mat.NewDense(s.n, s.d, nil), make([]float64, s.n)
+	out, targets := mat.NewDense(s.N, s.D, nil), make([]float64, s.N)
 	for to, from := range order {
 		out.SetRow(to, row(from))
 		targets[to] = y[from]
@@ -230,7 +231,7 @@ func runSpecifications(t *testing.T) {
 	defer out.Close()
 	for seed := *specFrom; seed < *specFrom+uint64(*specSets); seed++ {
 		for _, s := range specDesigns {
-			if s.group != *specGroup && !strings.HasPrefix(s.name, *specGroup) {
+			if s.Group != *specGroup && !strings.HasPrefix(s.Name, *specGroup) {
 				continue
 			}
 			line, err := json.Marshal(s.try(t, seed))
@@ -247,21 +248,21 @@ func runSpecifications(t *testing.T) {
 // try fits one data set.
 func (s specDesign) try(t *testing.T, seed uint64) specFit {
 	src, _ := s.draw(t, seed)
-	cfg := s.config()
+	cfg := configOf(s.Design)
 	cfg.Threads = 1
-	if strings.HasPrefix(s.name, "residuals: noise of its own") {
+	if strings.HasPrefix(s.Name, "residuals: noise of its own") {
 		cfg.Noise = nil
 	}
 	if s.fitK > 0 {
 		cfg.K = s.fitK
 	}
-	act := s.act
+	act := s.Act
 	if s.fitted != nil {
 		act = s.fitted
 	}
 	begin := time.Now()
 	_, _, out, m := fitInSteps(t, act, src, cfg)
-	f := specFit{Group: s.group, Name: s.name, Seed: seed, Starts: len(m.Fit.Starts), Tests: map[string]specTest{}, Seconds: time.Since(begin).Seconds()}
+	f := specFit{Group: s.Group, Name: s.Name, Seed: seed, Starts: len(m.Fit.Starts), Tests: map[string]specTest{}, Seconds: time.Since(begin).Seconds()}
 	if c := out.Certificate; c != nil {
 		f.Try = m.Fit.Certificate.Try
 		f.Optimum, f.Model, f.PValue, f.Cause, f.Overlap = c.Optimum, c.Model, c.PValue, c.Cause, c.Overlap
@@ -278,19 +279,19 @@ func (s specDesign) try(t *testing.T, seed uint64) specFit {
 func TestSpecifications(t *testing.T) {
 	for _, s := range specDesigns {
 		switch {
-		case s.group == "gate":
+		case s.Group == "gate":
 			want := infer.Cause{Test: "gate features"}
 			if s.ar > 0 {
 				want.Test = "dependence"
 			}
 			f := s.try(t, 1)
 			if x := f.Tests[want.Test]; f.Model != infer.Suspect || x.PValue > 1e-4 || strings.Contains(f.Cause, "k too small") || f.Try == "" {
-				t.Errorf("%s: %s, %s: %+v; try %q", s.name, f.Model, f.Cause, f.Tests, f.Try)
+				t.Errorf("%s: %s, %s: %+v; try %q", s.Name, f.Model, f.Cause, f.Tests, f.Try)
 			}
-		case s.name == "identity k=2 sorted by y":
+		case s.Name == "identity k=2 sorted by y":
 			f := s.try(t, 1)
 			if _, made := f.Tests["dependence"]; f.Model != infer.Pass || made {
-				t.Errorf("%s: %s, %+v", s.name, f.Model, f.Tests)
+				t.Errorf("%s: %s, %+v", s.Name, f.Model, f.Tests)
 			}
 		}
 	}
@@ -321,10 +322,10 @@ func sumSpecifications(t *testing.T, pattern string) {
 	fmt.Println("|---|---|---|---|---|---|---|---|---|")
 	groups := map[string][]specFit{}
 	for _, s := range specDesigns {
-		all := fits[s.group+": "+s.name]
+		all := fits[s.Group+": "+s.Name]
 		if len(all) > 0 {
-			fmt.Println(specRow(s.group+": "+s.name, all))
-			groups[s.group] = append(groups[s.group], all...)
+			fmt.Println(specRow(s.Group+": "+s.Name, all))
+			groups[s.Group] = append(groups[s.Group], all...)
 		}
 	}
 	for _, g := range slices.Sorted(maps.Keys(groups)) {

@@ -13,6 +13,7 @@ import (
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/infer"
+	"github.com/gatedlearning/moe/host/search/searchtest"
 	"github.com/gatedlearning/moe/internal/testslow"
 	"github.com/gatedlearning/moe/plugins/identity"
 	"github.com/gatedlearning/moe/sdk"
@@ -25,8 +26,8 @@ func TestOneExpertTooMany(t *testing.T) {
 	testslow.Mark(t)
 	lines := func(act sdk.Activation) func(seed uint64) (dataset.Source, sdk.Activation, string) {
 		return func(seed uint64) (dataset.Source, sdk.Activation, string) {
-			g := groupDesign{act: act, k: 2, d: 3, n: 1000, sigma: 0.3, intercept: true}
-			src, _ := g.draw(t, seed)
+			g := searchtest.Design{Act: act, K: 2, D: 3, N: 1000, Sigma: 0.3, Intercept: true}
+			src, _ := g.Draw(seed)
 			return src, act, ""
 		}
 	}
@@ -49,7 +50,7 @@ func TestOneExpertTooMany(t *testing.T) {
 				if rng.Float64() < 1/(1+math.Exp(-2*a)) {
 					mean = math.Exp(1 + 0.8*a + 0.3*b)
 				}
-				y[r] = poisson(mean, rng)
+				y[r] = searchtest.Count(mean, rng)
 			}
 			return dataset.Matrix(x, y), exponential, "poisson"
 		}, nil},
@@ -101,8 +102,8 @@ func TestOneExpertTooMany(t *testing.T) {
 // TestWarningAtTheEdgeOfARange: of two experts, with ranges of k that end and begin
 // at the best, and one that holds it inside.
 func TestWarningAtTheEdgeOfARange(t *testing.T) {
-	g := groupDesign{act: ident, k: 2, d: 3, n: 600, sigma: 0.2}
-	src, _ := g.draw(t, 1)
+	g := searchtest.Design{Act: ident, K: 2, D: 3, N: 600, Sigma: 0.2}
+	src, _ := g.Draw(1)
 	for _, c := range []struct {
 		from, to int
 		want     string // "" for none
@@ -112,7 +113,7 @@ func TestWarningAtTheEdgeOfARange(t *testing.T) {
 		{1, 3, ""},
 		{2, 2, ""},
 	} {
-		m, err := FitRange(t.Context(), g.act, src, c.from, c.to, Config{Seed: 1, Method: Auto{Starts: 2}})
+		m, err := FitRange(t.Context(), g.Act, src, c.from, c.to, Config{Seed: 1, Method: Auto{Starts: 2}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -3,8 +3,6 @@ package learn_test
 import (
 	"context"
 	"errors"
-	"flag"
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -13,64 +11,21 @@ import (
 
 	"gonum.org/v1/gonum/mat"
 
-	"github.com/gatedlearning/moe/expression"
 	"github.com/gatedlearning/moe/host"
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/learn"
-	"github.com/gatedlearning/moe/host/metric"
-	"github.com/gatedlearning/moe/host/sample"
+	"github.com/gatedlearning/moe/host/learn/learntest"
 	"github.com/gatedlearning/moe/internal/testslow"
-	"github.com/gatedlearning/moe/sdk"
 )
 
-// trial is a curve learned from a sample, against the truth.
-type trial struct {
-	*learn.Learned
-	src  *sample.Sampler
-	act  sdk.Activation
-	ereg float64
-	sup  float64 // of the curve's error over the middle 95 % of arguments, in standard deviations of y
-}
-
-func try(t testing.TB, text string, k, n int, sigma float64, seed uint64) trial {
+// try is [learntest.Try].
+func try(t testing.TB, text string, k, n int, sigma float64, seed uint64) learntest.Trial {
 	t.Helper()
-	ctx := context.Background()
-	act, err := expression.Parse(text, nil)
+	l, err := learntest.Try(t.Context(), text, k, n, sigma, seed)
 	if err != nil {
 		t.Fatal(err)
 	}
-	src, err := sample.New(sample.Config{Activation: act, K: k, D: 6, N: n, Sigma: sigma, Seed: seed})
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := learn.Learn(ctx, src, learn.Config{K: k, UnitNorm: true, Seed: seed})
-	if err != nil {
-		t.Fatal(err)
-	}
-	out := trial{Learned: l, src: src, act: act}
-	out.ereg, _ = metric.Ereg(l.Params, src.Truth)
-	var z []float64
-	for i := range 201 {
-		z = append(z, l.Middle[0]+(l.Middle[1]-l.Middle[0])*float64(i)/200)
-	}
-	g, want := slices.Clone(z), slices.Clone(z)
-	if err := errors.Join(l.Table.Eval(ctx, g, z), act.Eval(ctx, want, z)); err != nil {
-		t.Fatal(err)
-	}
-	data, err := dataset.Load(ctx, src)
-	if err != nil {
-		t.Fatal(err)
-	}
-	sum, squares := 0.0, 0.0
-	for _, b := range data.Blocks {
-		for _, y := range b.Y {
-			sum, squares = sum+y/float64(n), squares+y*y/float64(n)
-		}
-	}
-	for i := range z {
-		out.sup = max(out.sup, math.Abs(g[i]-want[i])/math.Sqrt(squares-sum*sum))
-	}
-	return out
+	return l
 }
 
 // TestLearn: regressors and curve of two functions, and what is said of them. The bounds are those that are
@@ -78,8 +33,8 @@ func try(t testing.TB, text string, k, n int, sigma float64, seed uint64) trial 
 func TestLearn(t *testing.T) {
 	testslow.Mark(t)
 	l := try(t, "expr: sigmoid(z)", 2, 3000, .05, 1)
-	if l.ereg > 1e-3 || l.sup > .1 || l.Even {
-		t.Errorf("E_reg %v, sup %v, even %v", l.ereg, l.sup, l.Even)
+	if l.EReg > 1e-3 || l.Sup > .1 || l.Even {
+		t.Errorf("E_reg %v, sup %v, even %v", l.EReg, l.Sup, l.Even)
 	}
 	if best := l.Named[0]; best.Name != "sigmoid" || best.BIC >= l.BIC || math.Abs(best.Beta-1) > .15 {
 		t.Errorf("%v with BIC %v against %v", best, best.BIC, l.BIC)
@@ -94,15 +49,15 @@ func TestLearn(t *testing.T) {
 		}
 	}
 	// The same with the curve held: a fit of it has the likelihood of the joint one, or more, for its norms are free.
-	m, err := host.Fit(context.Background(), l.Table, l.src, host.Config{K: 2})
+	m, err := host.Fit(context.Background(), l.Table, l.Src, host.Config{K: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if gain := m.Fit.LogLikelihood - l.LogLikelihood; gain < -.01 || gain > 10 {
 		t.Errorf("a fit with the curve has a log-likelihood of %v more", gain)
 	}
-	if even := try(t, "expr: z^2", 2, 3000, .1, 1); even.ereg > 1e-3 || !even.Even {
-		t.Errorf("z²: E_reg %v, even %v", even.ereg, even.Even)
+	if even := try(t, "expr: z^2", 2, 3000, .1, 1); even.EReg > 1e-3 || !even.Even {
+		t.Errorf("z²: E_reg %v, even %v", even.EReg, even.Even)
 	}
 }
 
@@ -183,60 +138,4 @@ func TestNamedWithoutEnd(t *testing.T) {
 		return
 	}
 	t.Error("not among those with a name")
-}
-
-var (
-	seeds = flag.Uint64("seeds", 0, "seeds of each case of TestStudy")
-	first = flag.Uint64("first", 11, "the first of them")
-)
-
-// TestStudy takes some seconds a case, and -run 'TestStudy/relu/k=2' chooses:
-//
-//	go test ./host/learn -run TestStudy -seeds 10 -v -timeout 0
-func TestStudy(t *testing.T) {
-	if *seeds == 0 {
-		t.Skip("a study: -seeds")
-	}
-	cases, right, near, preferred := 0, 0, 0, 0
-	for seed := *first; seed < *first+*seeds; seed++ {
-		for _, g := range []struct{ text, name string }{
-			{"expr: z", "identity"}, {"expr: max(z, 0)", "relu"}, {"expr: max(z, 0.1*z)", "leakyrelu"},
-			{"expr: sigmoid(z)", "sigmoid"}, {"expr: softplus(z)", "expr: softplus(z)"},
-			{"expr: exp(-(z - 0.7)^2)", "expr: exp(-z^2)"},
-		} {
-			for k := 1; k <= 3; k++ {
-				t.Run(fmt.Sprintf("%s/k=%d/%d", g.name, k, seed), func(t *testing.T) {
-					l := try(t, g.text, k, 10_000, .1, seed)
-					cases++
-					known := math.NaN()
-					if l.ereg >= 1e-3 {
-						m, err := host.Fit(t.Context(), l.act, l.src, host.Config{K: k})
-						if err != nil {
-							t.Fatal(err)
-						}
-						known, _ = metric.Ereg(m.Params(), l.src.Truth)
-					}
-					if l.ereg < 1e-3 || l.ereg <= 1.5*known {
-						right++
-					}
-					if l.sup <= .05 {
-						near++
-					}
-					less := math.Inf(1)
-					for _, n := range l.Named {
-						if n.Name == g.name {
-							less = n.BIC - l.BIC
-						}
-					}
-					if less < 0 {
-						preferred++
-					}
-					t.Logf("E_reg %.2g (known %.2g), sup %.3f sd, %d knots; %s %+.1f, least BIC %s",
-						l.ereg, known, l.sup, l.Knots, g.name, less, &l.Named[0])
-				})
-			}
-		}
-	}
-	t.Logf("%d cases: E_reg < 1e-3 or at most 1.5 times that with g known in %d, sup error <= .05 sd in %d, "+
-		"the true function preferred by BIC in %d", cases, right, near, preferred)
 }

@@ -1,7 +1,6 @@
 package network
 
 import (
-	"flag"
 	"math"
 	"testing"
 
@@ -10,8 +9,6 @@ import (
 	"github.com/gatedlearning/moe/internal/stream"
 	"github.com/gatedlearning/moe/sdk"
 )
-
-var studiedNetworks = flag.Int("networks", 0, "on how many data sets of each design TestStartsStudy fits networks")
 
 // TestSignedStarts: at random weights the signs of v that fit best are as many of each kind as the true ones, where φ has
 // a mean that they show in, and none are tried where they are no matter.
@@ -77,43 +74,6 @@ func TestPassesNeedAgreement(t *testing.T) {
 		c, _, err := Certify(t.Context(), data, relu, truth, Given, infer.Evidence{Starts: 5, Agreeing: agreeing}, 1)
 		if err != nil || c.Optimum != want {
 			t.Errorf("%d of 5 starts agree: %+v, %v, want %s", agreeing, c, err, want)
-		}
-	}
-}
-
-// TestStartsStudy counts, with the settings of the command, how many fits to samples end above what noise explains by
-// five standard errors, and how many of these pass.
-func TestStartsStudy(t *testing.T) {
-	if *studiedNetworks == 0 {
-		t.Skip("a study: -networks 10")
-	}
-	for _, act := range []sdk.Func{sigmoid, relu, tanh, softplus} {
-		for _, c := range []struct {
-			k, d, n   int
-			condition float64
-		}{{3, 10, 2500, 1}, {2, 5, 1000, 2}, {4, 8, 10000, 2}} {
-			pass, missed, wrong, starts := 0, 0, 0, 0
-			for seed := range *studiedNetworks {
-				const sigma = 0.1
-				_, data := draw(t, act, sample.NetworkConfig{K: c.k, D: c.d, N: c.n, Sigma: sigma, Condition: c.condition, Seed: uint64(101 + seed)})
-				r, err := fitOf(t, act, data, Request{K: c.k, Output: Signs, Starts: 4, More: 12, Descent: 200, Seed: uint64(101 + seed)})
-				if err != nil {
-					t.Fatal(err)
-				}
-				starts += len(r.Starts)
-				passes, far := r.Certificate.Optimum == infer.Pass, r.Network.Sigma > sigma*(1+5/math.Sqrt(2*float64(c.n)))
-				if passes {
-					pass++
-				}
-				if far {
-					missed++
-				}
-				if passes && far {
-					wrong++
-				}
-			}
-			t.Logf("%s k=%d d=%d n=%d: of %d fits %d pass, %d missed the optimum, %d of these pass; %.1f starts", act.Name, c.k, c.d, c.n,
-				*studiedNetworks, pass, missed, wrong, float64(starts)/float64(*studiedNetworks))
 		}
 	}
 }

@@ -1,4 +1,5 @@
-// Package searchtest has the problems on which the search and its steps are tested.
+// Package searchtest has the problems on which the search and its steps are tested, and data sets on which fits are
+// tested and studied.
 package searchtest
 
 import (

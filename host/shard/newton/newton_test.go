@@ -67,6 +67,16 @@ func pass(t *testing.T, src dataset.Source, parts int, m *fitted.Model, act sdk.
 	return s
 }
 
+// passesFrom makes passes until they converge or are too many.
+func passesFrom(t *testing.T, src dataset.Source, m *fitted.Model, act sdk.Activation) (s *newton.Step) {
+	t.Helper()
+	for s == nil || !s.Converged && s.Pass < newton.MostPasses {
+		s = pass(t, src, 1, m, act)
+		m = s.Model
+	}
+	return s
+}
+
 // far is the largest difference of numbers, relative to the larger of 1 and their size.
 func far(a, b []float64) float64 {
 	if len(a) != len(b) {

@@ -1,35 +1,36 @@
-package states
+package main
 
 import (
+	"context"
 	"flag"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
-	"testing"
 
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/gru"
+	"github.com/gatedlearning/moe/host/gru/states"
 )
 
-var carried = flag.Float64("carried", -1, "correlation of inputs, and of noise, with those of the step before, of TestDependence; below 0: it is left out")
-
-// TestDependence learns random layers of which inputs and noise go on from step to step, both first-order autoregressions
+// dependence learns random layers of which inputs and noise go on from step to step, both first-order autoregressions
 // with that coefficient, and prints how many 95 % intervals for the candidate's weights hold their truth:
 //
-//	go test ./host/gru/states -run TestDependence -carried 0.8 -networks 20 -first 301 -steps 2000 -v -timeout 0
-func TestDependence(t *testing.T) {
-	if *carried < 0 {
-		t.Skip("a study: -carried 0.8 -networks 20 -v -timeout 0")
-	}
+//	go -C tools/studies run . dependence -carried 0.8 -networks 20 -first 301 -steps 2000
+func dependence(ctx context.Context) {
+	of, drawn := recordingFlags(), networkFlags()
+	carried := flag.Float64("carried", .8, "correlation of inputs, and of noise, with those of the step before")
+	parse()
 	type count struct{ of, held, heldHAC int }
 	all := map[string]*count{"W": {}, "U": {}, "b and c": {}}
 	doubtful, suspect, units := 0, 0, 0
-	for n := range *study.networks {
-		seed := uint64(*study.first + n)
-		l := busy(t, seed)
-		got := learned(t, dependent(l, *study.steps, *study.sigma, *carried, seed), Config{Hidden: l.Hidden(), HAC: true})
+	for n := range *drawn.networks {
+		seed := uint64(*of.first + n)
+		l := busy(ctx, seed, *drawn.inputs, *drawn.hidden)
+		src := dependent(l, *of.steps, *of.sigma, *carried, seed)
+		got := must(states.Learn(ctx, src, states.Config{Hidden: l.Hidden(), HAC: true}))
 		for j, u := range got.Units {
 			units++
 			if u.Doubtful() {
@@ -62,21 +63,18 @@ func TestDependence(t *testing.T) {
 	}
 	for _, part := range []string{"W", "U", "b and c"} {
 		c := all[part]
-		t.Logf("%s: 95 %% intervals hold %.1f %%, with --hac %.1f %%, of %d", part, 100*float64(c.held)/float64(c.of),
-			100*float64(c.heldHAC)/float64(c.of), c.of)
+		fmt.Printf("%s: 95 %% intervals hold %.1f %%, with --hac %.1f %%, of %d\n", part,
+			100*float64(c.held)/float64(c.of), 100*float64(c.heldHAC)/float64(c.of), c.of)
 	}
-	t.Logf("%d units, %d in doubt, %d models suspect", units, doubtful, suspect)
+	fmt.Printf("%d units, %d in doubt, %d models suspect\n", units, doubtful, suspect)
 }
 
 // busy is the first of the random layers from seed·1000 on of which every unit does each of what it can on a tenth of
 // its steps.
-func busy(t *testing.T, seed uint64) *gru.Layer {
+func busy(ctx context.Context, seed uint64, inputs, hidden int) *gru.Layer {
 	for try := uint64(0); ; try++ {
-		l := balanced(t, 1000*seed+try, *study.inputs, *study.hidden)
-		shares, err := gru.Shares(t.Context(), l, gru.Recording{Steps: 2000, Sigma: .01, Seed: seed})
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := balanced(ctx, 1000*seed+try, inputs, hidden)
+		shares := must(gru.Shares(ctx, l, gru.Recording{Steps: 2000, Sigma: .01, Seed: seed}))
 		if !slices.ContainsFunc(shares, func(s [3]float64) bool { return slices.Min(s[:]) < .1 }) {
 			return l
 		}
@@ -93,7 +91,7 @@ func dependent(l *gru.Layer, steps int, sigma, carried float64, seed uint64) dat
 		}
 	}
 	inputs, hidden := l.Inputs(), l.Hidden()
-	features, after := Names(inputs, hidden)
+	features, after := states.Names(inputs, hidden)
 	x, y := mat.NewDense(steps, inputs+2*hidden-1, nil), make([]float64, steps)
 	in, noise, h := make([]float64, inputs), make([]float64, hidden), make([]float64, hidden)
 	step := l.NewStepper(gru.Binary)

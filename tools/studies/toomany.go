@@ -1,12 +1,12 @@
-package search
+package main
 
 import (
+	"context"
+	"flag"
+	"fmt"
 	"math"
 	"math/rand/v2"
-	"os"
 	"slices"
-	"strconv"
-	"testing"
 
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
@@ -19,44 +19,43 @@ import (
 	"github.com/gatedlearning/moe/host/search/climb"
 	"github.com/gatedlearning/moe/plugins/identity"
 	"github.com/gatedlearning/moe/plugins/sigmoid"
-	"github.com/gatedlearning/moe/plugins/tanh"
+	tanhs "github.com/gatedlearning/moe/plugins/tanh"
 	"github.com/gatedlearning/moe/sdk"
 )
 
-// TestOneTooMany fits two experts to rows of one, y = g(1.5·x + 0.5) + 0.3·N(0,1), from starts next to the truth, and prints
+// tooMany fits two experts to rows of one, y = g(1.5·x + 0.5) + 0.3·N(0,1), from starts next to the truth, and prints
 // the median error √(Σ p_i·|(a_i, b_i) − (a, b)|²) of the best that stays near, with its power of n, for σ known and
-// estimated. With 40 data sets:
+// estimated:
 //
-//	MOE_STUDY=40 go test ./host/search -run TestOneTooMany -v -timeout 0
-func TestOneTooMany(t *testing.T) {
-	sets, err := strconv.Atoi(os.Getenv("MOE_STUDY"))
-	if err != nil {
-		t.Skip("a study: MOE_STUDY is the number of data sets")
-	}
-	for _, family := range []sdk.Family{tanh.Family, sigmoid.Family, identity.Family} {
-		act := activation(t, family)
+//	go -C tools/studies run . too-many -sets 40
+func tooMany(ctx context.Context) {
+	sets := flag.Int("sets", 40, "data sets of each size")
+	parse()
+	for _, family := range []sdk.Family{tanhs.Family, sigmoid.Family, identity.Family} {
+		act := activation(family)
 		for _, known := range []bool{true, false} {
 			var ns, medians []float64
 			for n := 500; n <= 32000; n *= 4 {
 				var errs []float64
-				for seed := range uint64(sets) {
-					if e := oneTooMany(t, act, n, seed, known); !math.IsNaN(e) {
+				for seed := range uint64(*sets) {
+					if e := oneTooMany(ctx, act, n, seed, known); !math.IsNaN(e) {
 						errs = append(errs, e)
 					}
 				}
 				slices.Sort(errs)
-				ns, medians = append(ns, math.Log(float64(n))), append(medians, math.Log(stat.Quantile(.5, stat.Empirical, errs, nil)))
-				t.Logf("%s, sigma known %v, n = %d: %.3f, of %d of %d data sets", act.Info().Name, known, n,
-					math.Exp(medians[len(medians)-1]), len(errs), sets)
+				ns = append(ns, math.Log(float64(n)))
+				medians = append(medians, math.Log(stat.Quantile(.5, stat.Empirical, errs, nil)))
+				fmt.Printf("%s, sigma known %v, n = %d: %.3f, of %d of %d data sets\n", act.Info().Name, known, n,
+					math.Exp(medians[len(medians)-1]), len(errs), *sets)
 			}
 			_, power := stat.LinearRegression(ns, medians, nil, false)
-			t.Logf("%s, sigma known %v: n to the %.3f", act.Info().Name, known, power)
+			fmt.Printf("%s, sigma known %v: n to the %.3f\n", act.Info().Name, known, power)
 		}
 	}
 }
 
 // oneTooMany is the error on a data set; NaN where no start stays near.
-func oneTooMany(t *testing.T, act sdk.Activation, n int, seed uint64, known bool) float64 {
+func oneTooMany(ctx context.Context, act sdk.Activation, n int, seed uint64, known bool) float64 {
 	const a, b, sigma, starts, near = 1.5, 0.5, 0.3, 4, 3
 	rng := rand.New(rand.NewPCG(seed, uint64(n)))
 	x, y := mat.NewDense(n, 1, nil), make([]float64, n)
@@ -64,16 +63,11 @@ func oneTooMany(t *testing.T, act sdk.Activation, n int, seed uint64, known bool
 		x.Set(r, 0, rng.NormFloat64())
 		y[r] = a*x.At(r, 0) + b
 	}
-	if err := act.Eval(t.Context(), y, y); err != nil {
-		t.Fatal(err)
-	}
+	check(act.Eval(ctx, y, y))
 	for r := range y {
 		y[r] += sigma * rng.NormFloat64()
 	}
-	rows, err := dataset.Load(t.Context(), dataset.Matrix(x, y))
-	if err != nil {
-		t.Fatal(err)
-	}
+	rows := must(dataset.Load(ctx, dataset.Matrix(x, y)))
 	free := loss.All
 	free.Sigma = !known
 	best, value := math.NaN(), math.Inf(1)
@@ -87,17 +81,15 @@ func oneTooMany(t *testing.T, act sdk.Activation, n int, seed uint64, known bool
 			p.RegressorIntercepts[i] = b + side*rng.NormFloat64()/4
 		}
 		l := loss.NewLikelihood(rows, act, p, free, 1)
-		run, err := climb.Climb(t.Context(), l, l.Theta(p), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		run := must(climb.Climb(ctx, l, l.Theta(p), nil))
 		q := l.Params(run.X)
 		var share, off float64
 		for r := range n {
 			share += 1 / (1 + math.Exp(-q.Gating[0]*x.At(r, 0)-q.GatingIntercepts[0])) / float64(n)
 		}
 		for i, weight := range []float64{share, 1 - share} {
-			off += weight * math.Pow(floats.Distance([]float64{q.Regressors[i], q.RegressorIntercepts[i]}, []float64{a, b}, 2), 2)
+			off += weight * math.Pow(floats.Distance([]float64{q.Regressors[i], q.RegressorIntercepts[i]},
+				[]float64{a, b}, 2), 2)
 		}
 		gate := math.Hypot(q.Gating[0], q.GatingIntercepts[0])
 		if run.Status == optim.Converged && run.Value < value && math.Sqrt(off) < near && gate < 10 {

@@ -1,59 +1,79 @@
-package states
+package main
 
 import (
 	"context"
 	"flag"
 	"fmt"
+	"log"
 	"math"
-	"testing"
+	"math/rand/v2"
 
+	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/gru"
+	"github.com/gatedlearning/moe/host/gru/states"
 	"github.com/gatedlearning/moe/host/infer"
 )
 
-var study = struct {
-	networks, first, inputs, hidden, steps *int
-	sigma, sharpness                       *float64
-	observed                               *bool
-}{
-	flag.Int("networks", 0, "networks of TestStudy, with random weights; 0: it is left out"),
-	flag.Int("first", 1, "seed of the first"), flag.Int("inputs", 2, "of them"), flag.Int("hidden", 2, "units"),
-	flag.Int("steps", 2000, "recorded"), flag.Float64("sigma", .01, "of the noise"),
-	flag.Float64("sharpness", 0, "factor of the gates' predictors, which are soft; 0: gates of 0 and 1"),
-	flag.Bool("observed", false, "the noise is of the record alone, and of both states of a row"),
+// recordingFlags are those of what is recorded of a layer.
+func recordingFlags() (of struct {
+	steps, first *int
+	sigma        *float64
+}) {
+	of.steps, of.sigma = flag.Int("steps", 2000, "recorded"), flag.Float64("sigma", .01, "of the noise")
+	of.first = flag.Int("first", 1, "seed of the first network")
+	return of
 }
 
-// TestStudy learns layers with random weights, gates of 0 and 1 unless they have a sharpness, and prints the candidate's
+// networkFlags are those of random layers.
+func networkFlags() (of struct{ networks, inputs, hidden *int }) {
+	of.networks = flag.Int("networks", 8, "networks, with random weights")
+	of.inputs, of.hidden = flag.Int("inputs", 2, "of them"), flag.Int("hidden", 2, "units")
+	return of
+}
+
+// layers learns layers with random weights, gates of 0 and 1 unless they have a sharpness, and prints the candidate's
 // errors beside what the information of known gates allows, decisions, free runs, verdicts and coverage:
 //
-//	go test ./host/gru/states -run TestStudy -networks 8 -v -timeout 0
-func TestStudy(t *testing.T) {
-	if *study.networks == 0 {
-		t.Skip("a study: -networks 8 -v -timeout 0")
-	}
+//	go -C tools/studies run . layers -networks 8
+func layers(ctx context.Context) {
+	of, drawn := recordingFlags(), networkFlags()
+	sharpness := flag.Float64("sharpness", 0, "factor of the gates' predictors, which are soft; 0: gates of 0 and 1")
+	observed := flag.Bool("observed", false, "the noise is of the record alone, and of both states of a row")
+	parse()
 	var total tally
-	for n := range *study.networks {
-		seed := uint64(*study.first + n)
-		l := balanced(t, seed, *study.inputs, *study.hidden)
-		r := gru.Recording{Steps: *study.steps, Sigma: *study.sigma, Gates: gru.Binary, Seed: seed, Observed: *study.observed}
-		if s := *study.sharpness; s > 0 {
-			sharpen(l, s)
+	for n := range *drawn.networks {
+		seed := uint64(*of.first + n)
+		l := balanced(ctx, seed, *drawn.inputs, *drawn.hidden)
+		r := gru.Recording{Steps: *of.steps, Sigma: *of.sigma, Gates: gru.Binary, Seed: seed, Observed: *observed}
+		if *sharpness > 0 {
+			sharpen(l, *sharpness)
 			r.Gates = gru.Soft
 		}
-		got := learned(t, inMemory(t, Record(l, r)), Config{Hidden: *study.hidden, HAC: true})
-		one := tallyOf(t, l, got, r)
-		t.Logf("network %d: %s", seed, one)
+		src := states.Record(l, r)
+		rows := dataset.InMemory(src.Schema(), must(dataset.Load(ctx, src)))
+		one := tallyOf(ctx, l, must(states.Learn(ctx, rows, states.Config{Hidden: *drawn.hidden, HAC: true})), r)
+		fmt.Printf("network %d: %s\n", seed, one)
 		total.add(one)
 	}
-	t.Logf("all %d: %s", *study.networks, total)
+	fmt.Printf("all %d: %s\n", *drawn.networks, total)
+}
+
+// candidate is that of a unit of a layer.
+func candidate(l *gru.Layer, j int) *gru.Candidate {
+	return &gru.Candidate{Row: gru.Row{W: l.Candidate.W.RawRowView(j), U: l.Candidate.U.RawRowView(j),
+		B: l.Candidate.B[j]},
+		C: l.RecurrentBias[j]}
+}
+
+// flat are the values of a candidate: W, U, b and c.
+func flat(c *gru.Candidate) []float64 {
+	return append(append(append([]float64{}, c.W...), c.U...), c.B, c.C)
 }
 
 // balanced is a random layer of which both gates of every unit are open on half of the states or so.
-func balanced(t *testing.T, seed uint64, inputs, hidden int) *gru.Layer {
-	l := random(seed, inputs, hidden)
-	if err := gru.Balance(t.Context(), l, seed); err != nil {
-		t.Fatal(err)
-	}
+func balanced(ctx context.Context, seed uint64, inputs, hidden int) *gru.Layer {
+	l := gru.Random(rand.New(rand.NewPCG(seed, 0)), inputs, hidden)
+	check(gru.Balance(ctx, l, seed))
 	return l
 }
 
@@ -66,15 +86,6 @@ func sharpen(l *gru.Layer, by float64) {
 			a.B[i] *= by
 		}
 	}
-}
-
-// oracles are those of a layer's units, see [gru.Oracles].
-func oracles(t *testing.T, l *gru.Layer, r gru.Recording) []*gru.Oracle {
-	all, err := gru.Oracles(t.Context(), l, r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return all
 }
 
 // tally is what networks came to.
@@ -98,8 +109,8 @@ func (o off) String() string {
 		math.Sqrt(o.learned/o.bound), math.Sqrt(o.known/o.bound))
 }
 
-func tallyOf(t *testing.T, l *gru.Layer, got *Learned, r gru.Recording) (out tally) {
-	best := oracles(t, l, r)
+func tallyOf(ctx context.Context, l *gru.Layer, got *states.Learned, r gru.Recording) (out tally) {
+	best := must(gru.Oracles(ctx, l, r))
 	for j, u := range got.Units {
 		out.units++
 		if c := u.Fit.Fit.Certificate; c != nil && c.Model == infer.Suspect {
@@ -131,10 +142,7 @@ func tallyOf(t *testing.T, l *gru.Layer, got *Learned, r gru.Recording) (out tal
 			}
 		}
 	}
-	rec, err := got.Recovered(context.Background(), l, r.Gates, r.Seed)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rec := must(got.Recovered(ctx, l, r.Gates, r.Seed))
 	out.differ, out.decisions = rec.Update.Differ+rec.Reset.Differ, rec.Update.Decisions+rec.Reset.Decisions
 	out.largest, out.apart, out.parted = rec.Free.Largest, rec.Free.Apart, rec.Free.Parted
 	return out
@@ -158,39 +166,29 @@ func (s tally) String() string {
 		100*float64(s.held)/float64(s.intervals), 100*float64(s.heldHAC)/float64(s.intervals), s.intervals)
 }
 
-var layers = struct{ truth, learned *string }{
-	flag.String("truth", "", "layer of TestBound, an .npz file; empty: it is left out"),
-	flag.String("learned", "", "the layer that was learned from -steps of its states with -sigma and the seed -first"),
-}
-
-// TestBound prints the errors of a learned layer's candidate as multiples of what the information of known gates allows,
-// beside those of an estimate from the same rows that knows the gates, of every unit and of all:
+// layerBound prints the errors of a learned layer's candidate as multiples of what the information of known gates
+// allows, beside those of an estimate from the same rows that knows the gates, of every unit and of all:
 //
-//	go test ./host/gru/states -run TestBound -truth TRUTH -learned LEARNED -steps 100000 -v
-func TestBound(t *testing.T) {
-	if *layers.truth == "" {
-		t.Skip("a study: -truth TRUTH -learned LEARNED -v")
-	}
-	var read [2]*gru.Layer
-	for i, path := range []string{*layers.truth, *layers.learned} {
-		var err error
-		if read[i], err = gru.Read(path, gru.Selection{}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	truth, got := read[0], read[1]
-	r := gru.Recording{Steps: *study.steps, Sigma: *study.sigma, Gates: gru.Soft, Seed: uint64(*study.first)}
+//	go -C tools/studies run . layer-bound -truth TRUTH -learned LEARNED -steps 100000
+func layerBound(ctx context.Context) {
+	of := recordingFlags()
+	right := flag.String("truth", "", "a layer, an .npz `file`")
+	learned := flag.String("learned", "",
+		"the layer that was learned from -steps of its states with -sigma and the seed -first, another `file`")
+	parse()
+	truth, got := must(gru.Read(*right, gru.Selection{})), must(gru.Read(*learned, gru.Selection{}))
+	r := gru.Recording{Steps: *of.steps, Sigma: *of.sigma, Gates: gru.Soft, Seed: uint64(*of.first)}
 	var all tally
-	for j, best := range oracles(t, truth, r) {
+	for j, best := range must(gru.Oracles(ctx, truth, r)) {
 		if best == nil {
-			t.Fatalf("unit %d: no information", j+1)
+			log.Fatalf("unit %d: no information", j+1)
 		}
 		var one tally
 		one.compare(flat(candidate(truth, j)), flat(candidate(got, j)), best, truth.Inputs())
-		t.Logf("unit %d: W off by %s, U by %s", j+1, one.w, one.u)
+		fmt.Printf("unit %d: W off by %s, U by %s\n", j+1, one.w, one.u)
 		all.add(one)
 	}
-	t.Logf("all: W off by %s, U by %s", all.w, all.u)
+	fmt.Printf("all: W off by %s, U by %s\n", all.w, all.u)
 }
 
 // compare adds up the errors of a candidate's W and U.
