@@ -4,8 +4,10 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"log"
 	"math"
 	"math/rand/v2"
+	"slices"
 
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/stat/distuv"
@@ -60,6 +62,9 @@ func groups(ctx context.Context) {
 	if *out.sum != "" {
 		sumGroups(*out.sum)
 		return
+	}
+	if !slices.ContainsFunc(searchtest.Groups, func(g searchtest.Design) bool { return g.Group == *group }) {
+		log.Fatalf("-group %q: no design is of that", *group)
 	}
 	for seed := *from; seed < *from+uint64(*sets); seed++ {
 		for _, g := range searchtest.Groups {
