@@ -295,8 +295,8 @@ func TestKilledAgainAndAgain(t *testing.T) {
 		}
 		return code
 	}
-	run(0, 0, "sample", "--activation", "identity", "--k", "2", "--d", "6", "--n", "1500", "-o", "data.npy")
-	fit := []string{"fit", "data.npy", "--activation", "identity", "--k", "2:3", "--quiet", "-o"}
+	run(0, 0, "sample", "--activation", "identity", "--k", "2", "--d", "6", "--n", "600", "-o", "data.npy")
+	fit := []string{"fit", "data.npy", "--activation", "identity", "--k", "2:3", "--starts", "4", "--quiet", "-o"}
 	began := time.Now()
 	run(0, 0, append(fit, "whole.json")...)
 	took := time.Since(began)

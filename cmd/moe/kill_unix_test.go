@@ -214,9 +214,9 @@ func TestInterruptedFitResumes(t *testing.T) {
 		cmd, stderr := command(t, dir, args...)
 		return exitOf(cmd.Run()), stderr.String()
 	}
-	run("sample", "--activation", "identity", "--k", "2", "--d", "6", "--n", "20000", "-o", "data.npy")
+	run("sample", "--activation", "identity", "--k", "2", "--d", "6", "--n", "2000", "-o", "data.npy")
 	fit := func(more ...string) []string {
-		return append([]string{"fit", "data.npy", "--activation", "identity", "--k", "2:4", "--quiet"}, more...)
+		return append([]string{"fit", "data.npy", "--activation", "identity", "--k", "2:3", "--starts", "4", "--quiet"}, more...)
 	}
 	whole, _ := command(t, dir, fit("-o", "whole.json")...)
 	if err := whole.Run(); err != nil {
