@@ -18,7 +18,10 @@ import (
 func TestModuleLanguages(t *testing.T) {
 	testslow.Mark(t)
 	dir := t.TempDir()
-	moe := filepath.Join(dir, "moe")
+	moe, err := exec.LookPath("moe") // the one of the scripts
+	if err != nil {
+		t.Fatal(err)
+	}
 	run := func(t *testing.T, in, name string, args ...string) string {
 		t.Helper()
 		cmd := exec.Command(name, args...)
@@ -30,7 +33,6 @@ func TestModuleLanguages(t *testing.T) {
 		}
 		return string(out)
 	}
-	run(t, ".", "go", "build", "-o", moe, ".")
 	run(t, dir, moe, "sample", "--activation", "identity", "--k", "1", "--d", "3", "--n", "400", "-o", "data.csv")
 	for _, c := range []struct {
 		lang  string
