@@ -81,7 +81,7 @@ func TestPredictiveStudy(t *testing.T) {
 				return dataset.Matrix(x, y)
 			}
 			train, test := draw(c.rows), draw(1000)
-			m, err := Fit(t.Context(), c.act, train, Config{K: c.k, Family: c.family, Intercepts: BothIntercepts, Seed: 1})
+			m, err := Fit(t.Context(), c.act, train, Config{K: c.k, Family: c.family, Intercepts: BothIntercepts, Seed: 1, unjudged: true})
 			if err != nil {
 				t.Fatal(err)
 			}
