@@ -174,7 +174,7 @@ var studyDesigns = []studyDesign{
 	{name: "t(10) sigmoid k=2", quick: true, truth: activation(sigmoid.Family, nil), k: 2, d: 10, n: 10000, sigma: 0.1, tails: 10},
 	{name: "t(10) leaky k=4 intercepts", truth: activation(leakyrelu.Family, sdk.Params{"slope": 0.1}), k: 4, d: 6, n: 5000, sigma: 0.1, design: sample.Random, intercepts: true, tails: 10},
 
-	{name: "wrong: identity 3 as 2", quick: true, truth: activation(identity.Family, nil), k: 3, d: 10, n: 10000, sigma: 0.3, fitK: 2},
+	{name: "wrong: identity 3 as 2", quick: true, starts: 3, truth: activation(identity.Family, nil), k: 3, d: 10, n: 10000, sigma: 0.3, fitK: 2},
 	{name: "wrong: relu 3 as 2", truth: activation(relu.Family, nil), k: 3, d: 10, n: 10000, sigma: 0.3, fitK: 2},
 	{name: "wrong: sigmoid 3 as 2", truth: activation(sigmoid.Family, nil), k: 3, d: 10, n: 10000, sigma: 0.05, fitK: 2},
 	{name: "wrong: sigmoid 3 as 2 sigma=.3", truth: activation(sigmoid.Family, nil), k: 3, d: 10, n: 10000, sigma: 0.3, fitK: 2},
@@ -184,7 +184,7 @@ var studyDesigns = []studyDesign{
 	{name: "wrong: sigmoid as identity", quick: true, starts: 3, truth: activation(sigmoid.Family, nil), k: 2, d: 10, n: 10000, sigma: 0.5, fitted: activation(identity.Family, nil)},
 	{name: "wrong: sigmoid as tanh", truth: activation(sigmoid.Family, nil), k: 2, d: 10, n: 10000, sigma: 0.3, fitted: tanh},
 	{name: "wrong: t(5) noise", truth: activation(identity.Family, nil), k: 3, d: 10, n: 10000, sigma: 0.3, tails: 5},
-	{name: "wrong: t(5) noise relu", quick: true, truth: activation(relu.Family, nil), k: 2, d: 10, n: 10000, sigma: 0.05, tails: 5},
+	{name: "wrong: t(5) noise relu", quick: true, starts: 3, truth: activation(relu.Family, nil), k: 2, d: 10, n: 10000, sigma: 0.05, tails: 5},
 
 	{name: "close: sigmoid as tanh", close: true, truth: activation(sigmoid.Family, nil), k: 2, d: 5, n: 1000, sigma: 0.5, design: sample.Random, intercepts: true, fitted: tanh},
 	{name: "close: sigmoid as identity", close: true, truth: activation(sigmoid.Family, nil), k: 2, d: 5, n: 1000, sigma: 0.5, design: sample.Random, intercepts: true, fitted: activation(identity.Family, nil)},
