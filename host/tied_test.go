@@ -194,7 +194,7 @@ func TestPublishedTied(t *testing.T) {
 	}
 	src, constant := betablocker.rows()
 	logit := activation(sigmoid.Family, nil)
-	m, err := Fit(t.Context(), logit, src, Config{K: 3, Family: "binomial", Intercepts: BothIntercepts, Tied: []string{"x1"}})
+	m, err := Fit(t.Context(), logit, src, Config{K: 3, Family: "binomial", Intercepts: BothIntercepts, Tied: []string{"x1"}, unjudged: true})
 	check("betablocker", m, err, constant, -159.3605, 6)
 
 	length := []float64{551, 651, 832, 375, 715, 868, 271, 630, 491, 372, 645, 441, 895, 458, 642, 492, 543, 842, 905, 542,
@@ -204,7 +204,7 @@ func TestPublishedTied(t *testing.T) {
 		length[i] = math.Log(v)
 	}
 	m, err = Fit(t.Context(), activation(exp.Family, nil), dataset.Matrix(mat.NewDense(len(length), 1, length), faults),
-		Config{K: 2, Family: "poisson", Intercepts: BothIntercepts, Gate: Constant{}, Tied: []string{"x1"}})
+		Config{K: 2, Family: "poisson", Intercepts: BothIntercepts, Gate: Constant{}, Tied: []string{"x1"}, unjudged: true})
 	check("fabricfault", m, err, 0, -86.33119, 4)
 
 	remaining := []int{25, 26, 26, 29, 28, 27, 26, 20, 14, 24, 14, 24, 14, 13, 19, 10, 7, 14, 15, 26, 32, 32, 19, 16, 13, 15,
@@ -230,7 +230,7 @@ func TestPublishedTied(t *testing.T) {
 	src = dataset.Matrix(mat.NewDense(len(y), 2, rows), y).Named([]string{"confusum", "third"}, "y").
 		With(model.Groups, "row", ids)
 	m, err = Fit(t.Context(), logit, src, Config{K: 2, Family: "binomial", Intercepts: BothIntercepts,
-		ExpertFeatures: []string{"confusum"}, Gate: Softmax{Features: []string{"third"}}, Tied: []string{"confusum"}})
+		ExpertFeatures: []string{"confusum"}, Gate: Softmax{Features: []string{"third"}}, Tied: []string{"confusum"}, unjudged: true})
 	check("tribolium", m, err, constant, -79.8254, 5)
 
 	var dose, dead []float64
@@ -243,6 +243,6 @@ func TestPublishedTied(t *testing.T) {
 		}
 	}
 	m, err = Fit(t.Context(), logit, dataset.Matrix(mat.NewDense(len(dose), 1, dose), dead),
-		Config{K: 2, Family: "binomial", Intercepts: BothIntercepts, Gate: Constant{}, Tied: []string{"x1"}})
+		Config{K: 2, Family: "binomial", Intercepts: BothIntercepts, Gate: Constant{}, Tied: []string{"x1"}, unjudged: true})
 	check("trypanosome", m, err, 0, -177.3686, 4)
 }
