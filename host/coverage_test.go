@@ -82,9 +82,9 @@ func coverageOf(t *testing.T, c cell, sets int) map[string][]float64 {
 		wg.Go(func() {
 			defer func() { <-slots }()
 			act, src, truth := c.draw(t, uint64(i+1))
-			_, _, _, m := fitInSteps(t, act, src, Config{K: c.k, Threads: 1, Method: Auto{Starts: 1}, Start: truth.Clone(), unjudged: true})
-			if m.StandardErrors == nil {
-				t.Errorf("data set %d: no standard errors", i+1)
+			m, err := Fit(t.Context(), act, src, Config{K: c.k, Threads: 1, Method: Auto{Starts: 1}, Start: truth.Clone(), Transform: Polynomial, unjudged: true})
+			if err != nil || m.StandardErrors == nil {
+				t.Errorf("data set %d: no standard errors: %v", i+1, err)
 				return
 			}
 			p := m.Params()
