@@ -96,6 +96,23 @@ func TestNPYNames(t *testing.T) {
 	}
 }
 
+// TestNPYLetters: numpy writes names in ISO 8859-1 where that has their letters, in version 1, and in UTF-8 else, in version 3.
+func TestNPYLetters(t *testing.T) {
+	const header = "{'descr': [('%s', '<f8'), ('y', '<f8')], 'fortran_order': False, 'shape': (2,), }"
+	latin := npyFile(fmt.Sprintf(header, "gr\xf6\xdfe"), 32)
+	utf8 := npyFile(fmt.Sprintf(header, "\u5e45\u00f6"), 32)
+	utf8 = slices.Concat(utf8[:6], []byte{3, 0}, utf8[8:10], []byte{0, 0}, utf8[10:])
+	for want, file := range map[string][]byte{"gr\u00f6\u00dfe": latin, "\u5e45\u00f6": utf8} {
+		src, err := NewReader("t.npy", bytes.NewReader(file), Selection{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := src.Schema().Features[0]; got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
 // npyFile is a file of the given header and so many bytes of 0.
 func npyFile(header string, zeros int) []byte {
 	head := []byte(npy.Magic + "\x01\x00\x00\x00" + header + "\n")

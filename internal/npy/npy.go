@@ -63,12 +63,25 @@ func ReadHeader(r io.Reader) (*Header, error) {
 	if err != nil {
 		return nil, err
 	}
-	h, err := parse(string(text))
+	header := string(text)
+	if fixed[6] < 3 {
+		header = latin1(text)
+	}
+	h, err := parse(header)
 	if err != nil {
 		return nil, err
 	}
 	h.Offset = 8 + lengthSize + n
 	return h, nil
+}
+
+// latin1 decodes ISO 8859-1, in which numpy writes headers of versions 1 and 2; version 3 is UTF-8.
+func latin1(text []byte) string {
+	out := make([]rune, len(text))
+	for i, b := range text {
+		out[i] = rune(b)
+	}
+	return string(out)
 }
 
 func readBytes(r io.Reader, n int64) ([]byte, error) {
