@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,10 +25,7 @@ import (
 func FitSums(ctx context.Context, act sdk.Activation, sums *shard.Moments, file string,
 	cfg Config) (*fitted.Model, error) {
 	cfg, err := cfg.checked()
-	if err != nil {
-		return nil, err
-	}
-	if err := cfg.untied("a fit to sums of parts"); err != nil {
+	if err := cmp.Or(err, cfg.untied("a fit to sums of parts"), sums.Whole(file)); err != nil {
 		return nil, err
 	}
 	if Takes(cfg.Method, OptSums) {

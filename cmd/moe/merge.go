@@ -72,6 +72,6 @@ func mergeMoments(cmd *cobra.Command, files []string, out string) error {
 		return printJSON(cmd, momentsJSON(out, m))
 	}
 	_, taken := m.Rows()
-	return say(cmd, "%s: round %d of %d, %d rows in %d parts, subsample of %d", out, m.Round(), m.Rounds(),
-		m.Table.Rows, len(parts), taken)
+	return say(cmd, "%s: round %d of %d, %d rows in %s, subsample of %d", out, m.Round(), m.Rounds(),
+		m.Table.Rows, plural(len(parts), "part"), taken)
 }

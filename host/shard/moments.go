@@ -305,14 +305,25 @@ func (m *Moments) sumBlocks(ctx context.Context, src dataset.Source, p *problem.
 
 // unfit says why m is not the whole first round over the table, "" if it is.
 func (m *Moments) unfit(t Table) string {
-	why := m.Table.differs(t)
-	switch {
-	case m.Place.N > 0:
-		return fmt.Sprintf("it is part %d of %d: merge the parts first", m.Place.I, m.Place.N)
-	case why != "":
+	if m.Place.N > 0 {
+		return m.inParts()
+	}
+	if why := m.Table.differs(t); why != "" {
 		return "it is of another table: it has " + why
 	}
 	return ""
+}
+
+func (m *Moments) inParts() string {
+	return fmt.Sprintf("it is part %d of %d: merge the parts first", m.Place.I, m.Place.N)
+}
+
+// Whole returns an error, which names the file, where m is one of several parts of the rows.
+func (m *Moments) Whole(file string) error {
+	if m.Place.N <= 1 {
+		return nil
+	}
+	return &dataset.Error{File: file, Msg: m.inParts()}
 }
 
 // Round is 1, 2 or 3.
@@ -391,8 +402,7 @@ func (m *Moments) Prints() *progress.Prints { return m.prints.Kept(m.Table) }
 func (m *Moments) Evidence(ctx context.Context, file string, act sdk.Activation, r problem.Request,
 	transform moment.Transform) (*problem.Problem, *moment.Evidence, error) {
 	if m.Place.N > 0 {
-		return nil, nil, &dataset.Error{File: file, Msg: fmt.Sprintf("it is part %d of %d: merge the parts first",
-			m.Place.I, m.Place.N)}
+		return nil, nil, &dataset.Error{File: file, Msg: m.inParts()}
 	}
 	if m.Round() < m.Rounds() {
 		return nil, nil, &dataset.Error{File: file, Msg: fmt.Sprintf("it has the %s: moe moments --given makes the %s",
