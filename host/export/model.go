@@ -170,7 +170,8 @@ func arrangementsOf(m *fitted.Model) (out []arrangement) {
 type member struct {
 	weight              float64
 	gate, scores, means []ref
-	sigma               []float64 // of normal noise
+	logs                []func() ref // log m_i, of those densities that need it
+	sigma               []float64    // of normal noise
 	own                 [][]float64
 }
 
@@ -193,6 +194,7 @@ func (b *builder) member(a arrangement, x []ref, g []func(z ref) ref) member {
 		offset, scale := p.OutputOf(i)
 		mean := b.make(opAdd, b.num(offset), b.make(opMul, b.num(scale), g[i](z)))
 		out.means = append(out.means, b.named(mean, fmt.Sprint("m", i+1)))
+		out.logs = append(out.logs, func() ref { return b.logMean(i, mean, z, offset, scale) })
 		out.own = append(out.own, p.OwnOf(nil, i))
 		if b.m.Family == "" {
 			out.sigma = append(out.sigma, p.SigmaOf(i))
@@ -313,7 +315,7 @@ func (b *builder) posteriors(members []member) {
 		for i, s := range a.scores {
 			density := b.atZero(v)
 			if i < len(a.means) {
-				density = b.logDensity(v, a.means[i], a.own[i])
+				density = b.logDensity(v, a.means[i], a.logs[i], a.own[i])
 			}
 			scores = append(scores, b.make(opAdd, b.make(opAdd, s, constant), density))
 		}

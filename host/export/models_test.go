@@ -245,6 +245,35 @@ func examples(t *testing.T) (out []example) {
 		m.Proportions = []float64{0.3, 0.4}
 		add("zero-"+zero.family, m, table, nil)
 	}
+	for _, far := range []struct {
+		family, activation string
+		own                fitted.Own
+		zero               bool
+	}{{"poisson", "exp", nil, false}, {"poisson", "exp", nil, true}, {"negative-binomial", "exp", fitted.Own{"theta": {1.5}}, false},
+		{"gamma", "exp", fitted.Own{"shape": {2.5}}, false}, {"poisson", "softplus", nil, false},
+		{"binomial", "sigmoid", nil, false}} {
+		m, table := mixtureOf(rng, 3, numbered(1), "y", far.activation), counts(rng, numbered(1), 3)
+		m.Family, m.Sigma, m.Own, m.ZeroExpert = far.family, nil, far.own, far.zero
+		m.Regressors, m.RegressorIntercepts = [][]float64{{1}, {0.8}, {-0.6}}, []float64{0, 0.1, 0.2}
+		m.Gating, m.GatingIntercepts = [][]float64{{0}, {0}}, []float64{0.3, -0.2}
+		if far.activation == "softplus" {
+			m.Activation.Params["beta"] = 0.7
+		}
+		if far.zero {
+			m.Gating, m.GatingIntercepts = append(m.Gating, []float64{0}), []float64{0.3, -0.2, 0.1}
+			m.Proportions = []float64{0.3, 0.3, 0.2}
+		}
+		for i := range rows {
+			if far.family == "gamma" && !math.IsNaN(table.y[i]) {
+				table.y[i] = math.Exp(table.y[i])
+			} else if far.family == "binomial" {
+				table.y[i] = math.Min(table.y[i], 1)
+			}
+			table.number["x1"][i] = farIndex(rng, m)
+		}
+		table.number["x1"][17] = math.NaN()
+		add(fmt.Sprintf("far-%s-%s-%t", far.family, far.activation, far.zero), m, table, nil)
+	}
 	for name, offset := range []string{"x3", "log(x3)"} {
 		m, table := mixtureOf(rng, 2, numbered(2), "y", "exp"), counts(rng, numbered(3), 3)
 		m.Family, m.Sigma, m.Roles = "poisson", nil, map[string]string{"offset": offset}
@@ -274,6 +303,23 @@ func examples(t *testing.T) (out []example) {
 	}
 	add("hostile", mixtureOf(rng, 2, hostile[:3], hostile[3], "identity"), numbers(rng, hostile[:3]), nil)
 	return append(out, formulas(t, rng)...)
+}
+
+// farIndex is a regressor at which powers of indices leave the range of numbers on either side, or are near to. None of
+// them is subnormal, for those have fewer digits.
+func farIndex(rng *rand.Rand, m *fitted.Model) float64 {
+	for {
+		x := math.Exp(math.Log(300) + rng.Float64()*math.Log(1e3))
+		if rng.IntN(2) == 0 {
+			x = -x
+		}
+		if !slices.ContainsFunc(m.Regressors, func(w []float64) bool {
+			z := w[0] * x * max(m.Activation.Params["beta"], 1)
+			return -750 < z && z < -700 || -750 < 0.7*z && 0.7*z < -700
+		}) {
+			return x
+		}
+	}
 }
 
 func withTable(t *testing.T, m *fitted.Model) *fitted.Model {
