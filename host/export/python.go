@@ -264,5 +264,9 @@ def _pieces(edges, centre, slope, coefficients, z):
 def _evaluate(columns, y):
     c = [list(columns[name]) if i in _WORDS else np.asarray(columns[name], dtype=float)
          for i, name in enumerate(COLUMNS)]
-    y = np.full(len(c[0]), np.nan) if y is None else np.asarray(y, dtype=float)
+    rows = len(c[0])
+    y = np.full(rows, np.nan) if y is None else np.asarray(y, dtype=float)
+    for name, values in zip([*map(repr, COLUMNS), "y"], [*c, y]):
+        if np.shape(values)[:1] != (rows,) or np.ndim(values) > 1:
+            raise ValueError(f"{name} has shape {np.shape(values)}: want ({rows},), as column {COLUMNS[0]!r} has")
 `

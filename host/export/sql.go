@@ -128,6 +128,14 @@ func sqlString(word string) string { return "'" + strings.ReplaceAll(word, "'", 
 
 func sqlName(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }
 
+// sqlCell is the number in a column. SQLite takes any text for a number: what host/dataset takes for a missing cell would be
+// 0.
+func sqlCell(name string) string {
+	cell := "t." + sqlName(name)
+	return "CASE WHEN trim(CAST(" + cell + " AS TEXT)) IN ('', 'NA', 'NaN', 'nan', 'null', 'NULL') THEN NULL\n" +
+		"      ELSE CAST(" + cell + " AS DOUBLE PRECISION) END"
+}
+
 // sqlPanels is the function of panels from lo to hi−1 at z, by halves.
 func sqlPanels(p *pieces, z string, lo, hi int) string {
 	if hi-lo > 1 {
@@ -169,16 +177,16 @@ func sqlOf(p *program, r Request, title string) ([]byte, error) {
 	s := sql{map[string]string{}}
 	var input []string
 	for i, c := range p.columns {
-		name, kind := fmt.Sprint("c", i+1), "DOUBLE PRECISION"
+		name, cell := fmt.Sprint("c", i+1), sqlCell(c.name)
 		if c.words {
-			kind = "TEXT"
+			cell = fmt.Sprintf("CAST(t.%s AS TEXT)", sqlName(c.name))
 		}
 		s.places[c.name] = name
-		input = append(input, fmt.Sprintf("CAST(t.%s AS %s) AS %s", sqlName(c.name), kind, name))
+		input = append(input, cell+" AS "+name)
 	}
 	if p.posterior != nil {
 		s.places[""] = "y"
-		input = append(input, fmt.Sprintf("CAST(t.%s AS DOUBLE PRECISION) AS y", sqlName(p.target)))
+		input = append(input, sqlCell(p.target)+" AS y")
 	}
 	var always, final []string
 	for i, name := range r.Keep {
