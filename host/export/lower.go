@@ -54,7 +54,7 @@ func (p *program) lowered(to Language, has func(o op) bool, exact bool) (*progra
 		}
 		return to
 	}
-	out.columns, out.target, out.k, out.zero = p.columns, p.target, p.k, p.zero
+	out.columns, out.target, out.single, out.k, out.zero = p.columns, p.target, p.single, p.k, p.zero
 	out.scale, out.sigma, out.steep = p.scale, p.sigma, p.steep
 	out.gate, out.posterior = moved(p.gate), moved(p.posterior)
 	out.weights, out.means = moved(p.weights), moved(p.means)

@@ -344,6 +344,9 @@ func (b *builder) roles(withTarget bool) {
 		}
 	}
 	if name := raw[model.Trials]; name != "" && withTarget {
+		if !slices.ContainsFunc(b.columns, func(c column) bool { return c.name == name }) {
+			b.single = name
+		}
 		b.trials = b.number(name)
 		if described[model.Trials] != name { // failures, which with the successes are the trials
 			b.trials = b.make(opAdd, b.trials, b.add(node{op: opY}))

@@ -101,6 +101,7 @@ type program struct {
 
 	columns []column // that are read
 	target  string
+	single  string // a column without which, where no target is told, trials are 1; "" where there is none
 
 	k         int  // experts, the one that is always 0 among them
 	zero      bool // there is that one, the last

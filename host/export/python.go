@@ -120,6 +120,10 @@ func pythonOf(p *program, title string) ([]byte, error) {
 		b.WriteString(pythonQuantile)
 	}
 	b.WriteString(pythonFunctionsText)
+	if p.single != "" {
+		fmt.Fprintf(&b, pythonSingle, pythonString(p.single))
+	}
+	b.WriteString(pythonColumns)
 	for _, r := range t.order {
 		fmt.Fprintf(&b, "    %s = %s\n", t.names[r], t.define(r).text)
 	}
@@ -262,7 +266,15 @@ def _pieces(edges, centre, slope, coefficients, z):
 
 @np.errstate(all="ignore")
 def _evaluate(columns, y):
-    c = [list(columns[name]) if i in _WORDS else np.asarray(columns[name], dtype=float)
+`
+
+// pythonSingle is for a table without trials and target: the mean is the probability of one.
+const pythonSingle = `    if y is None and %[1]s not in columns:
+        others = {name: columns[name] for name in COLUMNS if name != %[1]s}
+        columns = {**others, %[1]s: np.ones(len(next(iter(others.values()))))}
+`
+
+const pythonColumns = `    c = [list(columns[name]) if i in _WORDS else np.asarray(columns[name], dtype=float)
          for i, name in enumerate(COLUMNS)]
     rows = len(c[0])
     y = np.full(rows, np.nan) if y is None else np.asarray(y, dtype=float)

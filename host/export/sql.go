@@ -128,8 +128,8 @@ func sqlString(word string) string { return "'" + strings.ReplaceAll(word, "'", 
 
 func sqlName(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }
 
-// sqlCell is the number in a column. SQLite takes any text for a number: what host/dataset takes for a missing cell would be
-// 0.
+// sqlCell is the number in a column. SQLite takes any text for a number: what host/dataset takes for a missing cell
+// would be 0.
 func sqlCell(name string) string {
 	cell := "t." + sqlName(name)
 	return "CASE WHEN trim(CAST(" + cell + " AS TEXT)) IN ('', 'NA', 'NaN', 'nan', 'null', 'NULL') THEN NULL\n" +

@@ -9,6 +9,8 @@ import numpy as np
 sys.dont_write_bytecode = True
 sys.path.insert(0, sys.argv[1])
 import cells
+import failures
+import trials
 
 with open(os.path.join(sys.argv[1], "cells.sql"), encoding="utf-8") as f:
     statement = f.read()
@@ -26,3 +28,13 @@ for columns, y in [({"x1": two, "x2": np.ones(3)}, None), ({"x1": two, "x2": [1.
         print(cells.predict(columns, y))
     except ValueError as e:
         print(e)
+for module in trials, failures:
+    columns = {"x1": two, "x2": two}
+    mean = module.predict(columns)["mean"]
+    same = np.array_equal(mean, module.predict({**columns, "n": np.ones(2)})["mean"])
+    try:
+        module.predict(columns, [1.0, 1.0])
+        fault = None
+    except KeyError as e:
+        fault = e
+    print(f"{module.__name__}: {same}, a probability: {((0 < mean) & (mean < 1)).all()}, with y: {fault!r}")
