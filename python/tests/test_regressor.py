@@ -116,6 +116,23 @@ def test_weights_are_counts():
     np.testing.assert_allclose(counted.log_likelihood_, repeated.log_likelihood_, rtol=1e-8)
 
 
+def test_weights_are_none_below_0():
+    x, y = mixture(120)
+    fit = MoERegressor(1, random_state=1).fit(x, y)
+    for bad in (-3.0, np.nan, np.inf, -np.inf):
+        w = np.ones(len(y))
+        w[7:50] = bad
+        for given in (w, list(w), pd.Series(w)):
+            with pytest.raises(ValueError, match=f"sample_weight: row 7 has {bad}; want finite weights of 0 or more"):
+                MoERegressor(1).fit(x, y, sample_weight=given)
+        with pytest.raises(ValueError, match="sample_weight: row 7 has"):
+            fit.log_score(x, y, sample_weight=w)
+    with pytest.raises(ValueError, match="sample_weight: row 0 has -1.0"):
+        MoERegressor(1).fit(x, y, sample_weight=-1)
+    with pytest.raises(ValueError, match="all weights are 0"):
+        MoERegressor(1).fit(x, y, sample_weight=np.zeros(len(y)))
+
+
 def test_range_of_experts():
     x, y = mixture()
     chosen = [MoERegressor(n, random_state=1).fit(x, y) for n in ((1, 3), range(1, 4))]

@@ -183,7 +183,7 @@ class MoERegressor(RegressorMixin, BaseEstimator):
         y : array of shape (n,), optional
             Target; may be left out where a formula names a column of X.
         sample_weight : array of shape (n,), optional
-            Counts: a row of weight w counts as w rows.
+            Counts: a row of weight w counts as w rows, and one of weight 0 is left out.
         groups : array of shape (n,), optional
             Ids, words or numbers: all rows of one id have one expert. The gate sees the columns that are constant in
             groups.
@@ -210,7 +210,7 @@ class MoERegressor(RegressorMixin, BaseEstimator):
             clusters = np.unique(_tables.ids(clusters, "clusters"), return_inverse=True)[1].astype(float)
             check_consistent_length(columns[target], clusters)
         if sample_weight is not None:
-            weights = _check_sample_weight(sample_weight, columns[target], dtype=float)
+            weights = _weights_of(sample_weight, columns[target])
             keep = weights > 0
             columns, weights = {name: v[keep] for name, v in columns.items()}, weights[keep]
             known = {name: v[keep] for name, v in known.items()}
@@ -642,6 +642,8 @@ class MoERegressor(RegressorMixin, BaseEstimator):
     def log_score(self, X, y, sample_weight=None, groups=None, offset=None, trials=None):
         """The mean of :meth:`log_density` over the rows; of rows in groups that of all targets of each, added up, over the rows."""
         check_is_fitted(self, "model_")
+        if sample_weight is not None:
+            sample_weight = _weights_of(sample_weight, _numbers(y))
         if groups is None:
             return float(np.average(self.log_density(X, y, offset, trials), weights=sample_weight))
         if sample_weight is not None:
@@ -659,6 +661,22 @@ def _names(d):
 
 def _numbers(y):
     return y.to_numpy() if hasattr(y, "to_numpy") else y
+
+
+def _weights_of(sample_weight, y):
+    """The weights of the rows of y, none of them below 0 and one of them above."""
+    try:
+        given = np.atleast_1d(np.asarray(_numbers(sample_weight), dtype=float))
+    except (TypeError, ValueError):
+        given = np.zeros(0)  # what no number is made of is refused below
+    bad = ~(np.isfinite(given) & (given >= 0))
+    if bad.any():
+        row = np.argwhere(bad)[0][0]
+        raise ValueError(f"sample_weight: row {row} has {given[bad][0]}; want finite weights of 0 or more")
+    weights = _check_sample_weight(sample_weight, y, dtype=float)
+    if not weights.any():
+        raise ValueError("sample_weight: all weights are 0, and no row is left")
+    return weights
 
 
 def _left_side(formula):
