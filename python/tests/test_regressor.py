@@ -93,6 +93,43 @@ def test_missing():
     assert np.flatnonzero(np.isnan(fit.predict(frame))).tolist() == [3, 5]
 
 
+def test_no_row_that_is_whole():
+    """Rows that all lack a cell have NaN, as such rows beside others, and no rows have no predictions."""
+    x, y = mixture(200)
+    frame, dose = trial(200)
+    counts = np.random.RandomState(0).poisson(np.exp(x[:, 0] / 2))
+    known = dict(offset=np.full(200, 0.1), groups=np.repeat(np.arange(40), 5))
+    fits = [(MoERegressor(2, missing="drop", random_state=1).fit(x, y), x, y, {}),
+            (MoERegressor(2, missing="drop", formula="dose ~ age * sex | age", random_state=1).fit(frame, dose), frame, dose, {}),
+            (MoERegressor(2, missing="drop", family="poisson", random_state=1).fit(x, counts, **known), x, counts, known)]
+    for fit, rows, target, known in fits + [(fits[0][0], x, y, {})]:
+        asks = {"predict": (), "expert_proba": (2,), "posterior": (2,), "predict_quantile": (), "predict_interval": (2,),
+                "sample": (4,), "log_density": ()}
+        for n in (0, 1, 3):
+            some = rows[:n].copy()
+            if rows is frame:
+                some = some.assign(age=np.nan, sex=None)
+            else:
+                some[:, 1] = np.nan
+            for ask, more in asks.items():
+                args = {"posterior": (target[:n],), "log_density": (target[:n],), "predict_quantile": (0.3,),
+                        "sample": (), "predict_interval": ()}.get(ask, ())
+                names = {"expert_proba": ("groups",), "log_density": ("offset",)}.get(ask, tuple(known))
+                with_them = {name: values[:n] for name, values in known.items() if name in names}
+                if ask == "sample":
+                    with_them["n_samples"] = 4
+                if not fit.model_._alone and ask in ("sample", "log_density"):
+                    continue
+                got = np.asarray(getattr(fit, ask)(some, *args, **with_them))
+                assert got.shape == (n, *more) and np.isnan(got).all(), (ask, n)
+        fits[0][0].model_._alone = False  # the last time round it is the command that would be asked
+    fit, x, y, _ = fits[0]
+    x = np.vstack([x[:2], np.full(3, np.nan)])
+    np.testing.assert_array_equal(np.isnan(fit.predict(x)), [False, False, True])
+    with pytest.raises(ValueError, match="NaN"):
+        MoERegressor(1, random_state=1).fit(*mixture(100)).predict(x[2:])
+
+
 def test_formula():
     frame, y = trial()
     whole = frame.assign(dose=y, when=pd.Timestamp("2020-01-01"))

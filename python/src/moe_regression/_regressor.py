@@ -477,13 +477,13 @@ class MoERegressor(RegressorMixin, BaseEstimator):
                 raise ValueError(f"no column {missing[0]!r}; there are {', '.join(map(repr, X.columns))}")
             columns = {name: _tables.words(X[name]) for name in self.model_.columns}
         else:
-            how = dict(dtype=np.float64, **_compat.all_finite(self.missing == "drop"))
+            how = dict(dtype=np.float64, ensure_min_samples=0, **_compat.all_finite(self.missing == "drop"))
             matrix = _compat.validate_data(self, X, reset=False, **how)
             names = list(getattr(self, "feature_names_in_", _names(matrix.shape[1])))
             columns = {name: matrix[:, names.index(name)] for name in self.model_.columns}
         whole = np.ones(len(next(iter(columns.values()))), dtype=bool)
         for name, values in columns.items():
-            absent = np.array([v is None or v != v for v in values]) if values.dtype == object else np.isnan(values)
+            absent = np.array([v is None or v != v for v in values], dtype=bool) if values.dtype == object else np.isnan(values)
             if self.missing != "drop" and absent.any():
                 raise ValueError(f"column {name!r}: row {int(np.argmax(absent))} is missing (NaN)")
             whole &= ~absent
@@ -494,7 +494,7 @@ class MoERegressor(RegressorMixin, BaseEstimator):
         known = {}
         for name, values in (("offset", offset), ("trials", trials)):
             if values is not None:
-                known[name] = column_or_1d(check_array(_numbers(values), ensure_2d=False, dtype=np.float64))
+                known[name] = _column(values)
         if groups is not None:
             known["groups"] = _tables.ids(groups)
         for name, values in known.items():
@@ -523,13 +523,11 @@ class MoERegressor(RegressorMixin, BaseEstimator):
         if _tables.is_frame(X):
             known = self._with_offset(known, X)
         if y is not None:
-            y = column_or_1d(check_array(_numbers(y), ensure_2d=False, dtype=np.float64))
+            y = _column(y)
             check_consistent_length(whole, y)
             y = y[whole]
         columns = {name: values[whole] for name, values in columns.items()}
         known = {name: values[whole] for name, values in known.items()}
-        if not whole.any():
-            raise ValueError("every row lacks a cell")
         if self.model_._alone:
             x = self.model_.matrix(columns)
             values = say(x, **known) if y is None else say(x, y, **known)
@@ -556,8 +554,10 @@ class MoERegressor(RegressorMixin, BaseEstimator):
             if not has[name]:
                 raise ValueError(f"{name}: the model was fitted without {name}")
 
-    def _command_columns(self, pattern, level=0.0):
+    def _command_columns(self, pattern, level=0.0, width=1):
         def ask(table):
+            if not len(table):
+                return np.empty((0, width))
             found = by_command(self.model_, table, level)
             return np.column_stack([values for name, values in found.items() if re.fullmatch(pattern, name)])
         return ask
@@ -580,14 +580,15 @@ class MoERegressor(RegressorMixin, BaseEstimator):
     def expert_proba(self, X, groups=None):
         """P(z=i|x), of shape (n, n_experts_), with a column more of a zero expert; of a row in a group that the fit has seen its posterior."""
         check_is_fitted(self, "model_")
-        return self._of_rows(X, self.model_.gate, self._command_columns(r"p(\d+|_zero)"), groups=groups)
+        return self._of_rows(X, self.model_.gate, self._command_columns(r"p(\d+|_zero)", width=self.model_.classes),
+                             groups=groups)
 
     def posterior(self, X, y, groups=None, offset=None, trials=None):
         """P(z=i|x,y), of shape (n, n_experts_); for a frame X a frame with its index. Rows in groups have that of their
         group: of those that the fit has seen what is known of them, of others that of all their rows in X."""
         check_is_fitted(self, "model_")
-        out = self._of_rows(X, self.model_.posterior, self._command_columns(r"posterior(\d+|_zero)"), y, groups=groups,
-                            offset=offset, trials=trials)
+        ask = self._command_columns(r"posterior(\d+|_zero)", width=self.model_.classes)
+        out = self._of_rows(X, self.model_.posterior, ask, y, groups=groups, offset=offset, trials=trials)
         if not _tables.is_frame(X):
             return out
         import pandas as pd
@@ -651,12 +652,17 @@ class MoERegressor(RegressorMixin, BaseEstimator):
 
         def together(x, y, groups, **known):
             total = self.model_.log_density_of_groups(x, y, groups, **known).sum()
-            return np.full(len(x), total / len(x))
+            return np.full(len(x), total / max(len(x), 1))
         return float(self._of_rows(X, together, None, y, groups=groups, offset=offset, trials=trials).mean())
 
 
 def _names(d):
     return [f"x{j + 1}" for j in range(d)]
+
+
+def _column(values):
+    """Finite numbers of shape (n,), of no rows too."""
+    return column_or_1d(check_array(_numbers(values), ensure_2d=False, dtype=np.float64, ensure_min_samples=0))
 
 
 def _numbers(y):
