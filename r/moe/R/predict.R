@@ -120,8 +120,9 @@ predict.moe <- function(object, newdata, type = c("response", "expert", "prob", 
     omitted <- function(value) napredict(of$na.action, value)
   }
   if (type != "posterior") of$rows <- one_trial(of$rows)
-  value <- with_missing(of, function(rows, y) said_of(object$says, rows, y, type, interval, level, at))
-  if (is.matrix(value)) rownames(value) <- of$names else names(value) <- of$names
+  value <- with_missing(of, function(rows, y) said_of(object$says, rows, y, type, interval, level, at),
+                        columns_of(object$says, type, interval, at))
+  if (is.matrix(value)) rownames(value) <- of$names else if (length(value)) names(value) <- of$names
   omitted(value)
 }
 
@@ -140,23 +141,26 @@ probabilities <- function(p, name) {
     refuse(name, " = ", paste(p, collapse = ", "), ": want probabilities between 0 and 1")
 }
 
+# What the columns of a prediction are called; NULL where it is a vector.
+columns_of <- function(m, type, interval, at) {
+  switch(type, prob = , posterior = classes_of(m), expert = , link = classes_of(m)[seq_len(m$experts)],
+    quantile = paste0(format(100 * at, trim = TRUE), "%"),
+    response = if (interval != "none") c("fit", "lwr", "upr"))
+}
+
 # What `say` returns for the rows that lack nothing, NA for the others.
-with_missing <- function(of, say) {
+with_missing <- function(of, say, columns) {
   whole <- !is.na(rowSums(of$rows$x))
   for (v in list(of$rows$offset, of$rows$trials, of$rows$group, of$y)) if (!is.null(v)) whole <- whole & !is.na(v)
-  if (!any(whole)) refuse("every row lacks a value")
+  out <- rep(NA_real_, length(whole) * max(1, length(columns)))
+  if (!is.null(columns)) out <- matrix(out, length(whole), length(columns), dimnames = list(NULL, columns))
+  if (!any(whole)) return(out)
   pick <- function(v) if (!is.null(v)) v[whole]
   rows <- list(x = of$rows$x[whole, , drop = FALSE], offset = pick(of$rows$offset), trials = pick(of$rows$trials),
                group = pick(of$rows$group))
   value <- say(rows, pick(of$y))
   if (all(whole)) return(value)
-  if (is.matrix(value)) {
-    out <- matrix(NA_real_, length(whole), ncol(value), dimnames = list(NULL, colnames(value)))
-    out[whole, ] <- value
-  } else {
-    out <- rep(NA_real_, length(whole))
-    out[whole] <- value
-  }
+  if (is.matrix(out)) out[whole, ] <- value else out[whole] <- value
   out
 }
 
@@ -169,7 +173,7 @@ said_of <- function(m, rows, y, type, interval, level, at) {
     posterior = classes(posterior_of(m, rows, y)),
     link = experts(experts_of(m, rows)$index),
     quantile = `colnames<-`(vapply(at, function(q) quantile_of(m, rows, q), numeric(nrow(rows$x))) |>
-                              matrix(ncol = length(at)), paste0(format(100 * at, trim = TRUE), "%")),
+                              matrix(ncol = length(at)), columns_of(m, type, interval, at)),
     response = {
       fit <- mean_of(m, rows)
       tails <- c(lwr = (1 - level) / 2, upr = (1 + level) / 2)
@@ -290,7 +294,7 @@ simulate.moe <- function(object, nsim = 1, seed = NULL, newdata, ...) {
   }
   of <- if (missing(newdata)) list(rows = fit_rows(object), names = rownames(object$model))
   else new_rows(object, newdata, stats::na.omit)
-  draws <- lapply(seq_len(nsim), function(i) draw_of(object$says, of$rows))
+  draws <- lapply(seq_len(nsim), function(i) if (length(of$names)) draw_of(object$says, of$rows) else numeric())
   draws <- as.data.frame(setNames(draws, paste0("sim_", seq_len(nsim))), row.names = of$names)
   structure(draws, seed = state)
 }

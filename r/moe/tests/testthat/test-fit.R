@@ -77,6 +77,31 @@ test_that("subset and na.action are lm's", {
   expect_equal(predict(fit, new), predict(l, new), tolerance = 1e-8)
 })
 
+test_that("rows that all lack a value are NA, and no rows have no predictions", {
+  skip_without_command()
+  d <- data_of()
+  d$id <- rep(1:40, each = 5)
+  l <- lm(y ~ x1 + site, d)
+  path <- tempfile(fileext = ".json")
+  write_moe(moe(y ~ x1 + x2, d, k = 2), path)
+  fits <- list(moe(y ~ x1 + site, d, k = 1), quiet(moe(y ~ x1 + site, d, k = 2, group = id)), read_moe(path))
+  for (fit in fits) for (n in c(0, 1, 3)) {
+    new <- d[seq_len(n), ]
+    new$x1 <- rep(NA_real_, n)
+    expect_identical(predict(fit, new), predict(l, new))
+    expect_identical(predict(fit, new, interval = "prediction"), predict(l, new, interval = "prediction"))
+    expect_identical(predict(fit, new, interval = "confidence"), predict(l, new, interval = "confidence"))
+    for (type in c("expert", "prob", "posterior", "link", "quantile")) {
+      got <- predict(fit, new, type)
+      beside <- predict(fit, rbind(d[10, ], new), type) # a row that lacks nothing, and these
+      expect_identical(got, beside[-1, , drop = FALSE])
+      expect_true(all(is.na(got)))
+    }
+    expect_equal(dim(simulate(fit, 2, newdata = new)), c(0, 2)) # such rows are left out
+  }
+  expect_true(is.na(augment(fits[[1]], newdata = new[1, ])$.fitted))
+})
+
 test_that("new levels are lm's error", {
   skip_without_command()
   d <- data_of()
