@@ -120,7 +120,8 @@ run <- function(args, accept = 0, verbose = FALSE) {
   }
   if (code %in% accept) return(readLines(out, warn = FALSE, encoding = "UTF-8"))
   said <- if (file.exists(err)) readLines(err, warn = FALSE, encoding = "UTF-8")
-  said <- if (length(said)) sub("^moe: (.*/config\\.json: )?", "", said[length(said)])
+  at <- "^moe: (.*/config\\.json(:[0-9]+)*: (not a description of a fit: )?)?"
+  said <- if (length(said)) sub("^.*/data\\.npy", "the data", sub(at, "", said[length(said)]))
   else paste("moe", args[1], "ended with exit code", code)
   stop(structure(class = c("moe_error", "error", "condition"), list(message = said, call = NULL, code = code)))
 }

@@ -4,8 +4,6 @@
 file_matrix <- function(file, data) {
   design <- file$design
   columns <- if (is.null(design)) file$features else design$columns
-  if (length(gone <- setdiff(columns, names(data))))
-    refuse("no column ", gone[1], "; there are ", paste(names(data), collapse = ", "))
   if (is.null(design)) return(as.matrix(vapply(data[columns], as.double, numeric(nrow(data)))))
   factors <- setNames(design$factors, vapply(design$factors, `[[`, "", "name"))
   places <- lapply(factors, function(f) {

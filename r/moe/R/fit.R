@@ -73,7 +73,13 @@ moe <- function(formula, data, k = 1:4, activation = NULL, family = "gaussian", 
   frame$formula <- split$both
   frame$drop.unused.levels <- TRUE
   frame[[1]] <- quote(stats::model.frame)
-  frame <- eval(frame, parent.frame())
+  asked <- frame
+  frame <- eval(asked, parent.frame())
+  if (!nrow(frame)) {
+    asked$na.action <- quote(stats::na.pass)
+    refuse_empty(eval(asked, parent.frame()))
+  }
+  refuse_weights(model.weights(frame), rownames(frame))
   seen <- if (missing(data)) environment(formula) else data
   terms <- list(both = attr(frame, "terms"), experts = terms(split$experts, data = seen),
                 gate = terms(split$gate, data = seen))
@@ -97,6 +103,20 @@ moe <- function(formula, data, k = 1:4, activation = NULL, family = "gaussian", 
   fit$fitted.values <- if (knows(fit)) setNames(mean_of(fit$says, one_trial(rows_of(fit, x))), rownames(frame))
   warn(fit)
   fit
+}
+
+# Why no row is left of a model frame with its missing values.
+refuse_empty <- function(frame) {
+  if (!nrow(frame)) refuse("no row: data or subset have none")
+  gone <- names(frame)[vapply(frame, function(v) all(is.na(v)), NA)]
+  if (length(gone)) refuse("every value of ", gone[1], " is missing (NA), and no row is left")
+  refuse("every row lacks a value, and none is left")
+}
+
+refuse_weights <- function(weights, rows) {
+  if (any(bad <- !is.finite(weights) | weights < 0))
+    refuse("weights: row ", rows[bad][1], " has ", weights[bad][1], "; want finite weights of 0 or more")
+  if (length(weights) && all(weights == 0)) refuse("weights: all are 0, and no row is left")
 }
 
 target_label <- function(formula) paste(deparse(formula[[2]], width.cutoff = 500), collapse = " ")
@@ -179,7 +199,9 @@ ask <- function(fit, config, x, activation, start, threads, verbose) {
   embed <- if (isTRUE(grepl("\\.wasm$", config$activation$name))) "--embed"
   tryCatch(
     run(c("fit", "--config", file, "-o", out, embed, threads_flag(threads)), accept = 0:1, verbose = verbose),
-    moe_error = function(e) { # the command knows the groups by numbers
+    moe_error = function(e) { # the command knows arguments as keys, and the groups by numbers
+      key <- sub('^unknown key "([^"]*)".*', "\\1", e$message)
+      if (key %in% names(config)) e$message <- paste0("unused argument (", key, "): ", e$message)
       at <- regexpr("(?<=group )[0-9]+", e$message, perl = TRUE)
       if (at > 0 && length(fit$group))
         regmatches(e$message, at) <- unique(fit$group)[as.integer(regmatches(e$message, at)) + 1]
@@ -230,6 +252,10 @@ warn <- function(fit) {
 #'
 #' `read_moe` reads a file that the command wrote, and predicts from it; `write_moe` writes the file of a fit, which the
 #' command reads.
+#'
+#' The columns of a file by `write_moe` are those of [model.matrix()], such as `siteb` of a factor `site` and `poly(x, 2)1`.
+#' `predict` of what `read_moe` returns and `moe predict` want rows with these columns, and do not make them of others.
+#' [saveRDS()] keeps the fit itself, which does.
 #'
 #' @param path of the file.
 #' @param fit a fit by [moe()], or what `read_moe` returned.

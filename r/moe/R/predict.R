@@ -57,7 +57,9 @@ file_rows <- function(object, newdata, na.action, target) {
   offset <- if (log) sub("^log[(](.*)[)]$", "\\1", file$roles$offset) else file$roles$offset
   columns <- unique(c(columns, offset))
   if (length(gone <- setdiff(columns, names(newdata))))
-    refuse("no column ", gone[1], "; there are ", paste(names(newdata), collapse = ", "))
+    refuse("no column ", gone[1], "; there are ", paste(names(newdata), collapse = ", "),
+           "; want the columns of the file, which of a fit by moe() are those of model.matrix: ",
+           paste(columns, collapse = ", "))
   groups <- intersect(file$groups$column, names(newdata))
   frame <- na.action(as.data.frame(newdata)[c(columns, groups)])
   numbers <- function(name) if (length(name)) as.double(frame[[name]])

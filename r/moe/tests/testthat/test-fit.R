@@ -59,6 +59,24 @@ test_that("weights are frequencies: of w rows", {
   expect_length(fitted(fit), 200)
 })
 
+test_that("weights that are none, and rows of which none is left, are named", {
+  skip_without_command()
+  d <- data_of()
+  for (bad in c(-3, Inf)) {
+    d$w <- c(1, 1, rep(bad, 50), rep(1, 148))
+    expect_error(moe(y ~ x1, d, k = 1, weights = w), paste("weights: row 3 has", bad), fixed = TRUE)
+  }
+  d$w <- 0
+  expect_error(moe(y ~ x1, d, k = 1, weights = w), "weights: all are 0")
+  d$none <- NA
+  d$no <- NA_character_
+  for (f in list(y ~ x1 + none, none ~ x1, y ~ x1 + no))
+    expect_error(moe(f, d, k = 1), "every value of no(ne)? is missing")
+  d$x1[1:100] <- d$x2[101:200] <- NA
+  expect_error(moe(y ~ x1 + x2, d, k = 1), "every row lacks a value, and none is left")
+  expect_error(moe(y ~ x3, d, k = 1, subset = x3 > 100), "no row: data or subset have none")
+})
+
 test_that("subset and na.action are lm's", {
   skip_without_command()
   d <- data_of()
@@ -179,6 +197,9 @@ test_that("the same seed is the same fit, and what is refused is one line", {
   expect_error(moe(y ~ x1, d, k = 1, nosie = "shared"), "unknown key \"nosie\"; did you mean \"noise\"",
                class = "moe_error")
   expect_error(moe(y ~ x1, d, k = 1, formula2 = 1), "unknown key")
+  expect_error(moe(y ~ x1, d, k = 1, foo = 3), "^unused argument \\(foo\\): unknown key")
+  expect_error(moe(y ~ x1, d, k = 1, seed = -1), "^seed is the number -1")
+  expect_error(moe(y ~ x1, d, k = 1, family = "poisson"), "^the data: row 1: the target is")
   expect_error(moe(y ~ x1, d, k = 1, features = "x1"), "moe\\(\\) says that itself")
   expect_error(moe(y ~ x1 | offset(x2), d, k = 2), "offset is of the experts")
   expect_error(moe(y ~ 1, d), "no column but intercepts")
@@ -196,6 +217,11 @@ test_that("a model goes to a file and comes back", {
   expect_equal(predict(back, mixture(20, 9)), predict(fit, mixture(20, 9)), tolerance = 1e-12)
   expect_match(command("explain", path), "2 identity experts", all = FALSE)
   expect_error(predict(back), "want newdata")
+  d <- data_of()
+  write_moe(moe(y ~ x1 * site, d, k = 1), path)
+  expect_error(predict(read_moe(path), d), "no column siteb; .*; want the columns of the file, .* of model.matrix: x1, siteb, sitec, ")
+  made <- as.data.frame(model.matrix(~ x1 * site, d))
+  expect_equal(predict(read_moe(path), made), predict(moe(y ~ x1 * site, d, k = 1), d), tolerance = 1e-12)
   expect_error(read_moe(tempfile()), "there is no such file")
   writeLines("{}", path)
   expect_error(read_moe(path), "no model's file")
