@@ -250,6 +250,25 @@ def test_errors_have_the_command_s_line():
         MoERegressor(family="weibull").fit(x, y)
 
 
+def test_errors_speak_of_what_the_user_has():
+    x, y = mixture(100)
+    frame = pd.DataFrame(x, columns=["a", "b", "c"])
+    for X, formula, said in ((frame, "y ~ nope", "no column 'nope'; there are 'a', 'b', 'c'"),
+                             (x, "log(nope + 1) | other", "no column 'nope'; there are 'x1', 'x2', 'x3'"),
+                             (frame, "y ~ `no pe`", "no column 'no pe'")):
+        with pytest.raises(ValueError, match=said):
+            MoERegressor(1, formula=formula).fit(X, y)
+    with pytest.raises(ValueError, match=r"a column is called '\(intercept\)'"):
+        MoERegressor(1).fit(frame.rename(columns={"b": "(intercept)"}), y)
+    for seed in (-1, 2**64):
+        with pytest.raises(ValueError, match=f"random_state = {seed}: want a whole number from 0 on"):
+            MoERegressor(1, random_state=seed).fit(x, y)
+    with pytest.raises(CommandError, match='^the data: column "b" is 7 in every row'):
+        MoERegressor(1).fit(frame.assign(b=7.0), y)
+    with pytest.raises(CommandError, match=r'^the data: row \d+: column "a" is -.*, and log\(a\) needs'):
+        MoERegressor(1, family="lognormal").fit(frame, pd.Series(y, name="a"))
+
+
 def test_the_binary_is_looked_for(monkeypatch, tmp_path):
     monkeypatch.setenv("MOE_BINARY", str(tmp_path / "none"))
     with pytest.raises(CommandNotFoundError, match="none: No such file"):

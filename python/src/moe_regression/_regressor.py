@@ -218,6 +218,8 @@ class MoERegressor(RegressorMixin, BaseEstimator):
         seed = self.random_state
         if not isinstance(seed, Integral):
             seed = check_random_state(seed).randint(2**31 - 1)
+        if not 0 <= seed < 2**64:
+            raise ValueError(f"random_state = {seed}: want a whole number from 0 on, below 2**64")
         config = self._config(target, names, levels, int(seed))
         roles, ids = {}, None
         if weights is not None:
@@ -228,7 +230,8 @@ class MoERegressor(RegressorMixin, BaseEstimator):
             if role == "groups":
                 ids, values = np.unique(values, return_inverse=True)
             roles["group" if role == "groups" else role] = np.asarray(values, dtype=float)
-        file = self._run(config, columns, target, roles)
+        name = target if _left_side(self.formula) else str(getattr(y, "name", None) or "y")
+        file = self._run(config, columns, target, roles, name)
         self._keep(_terms.relabel(_terms.relabel_groups(file, ids), levels))
         index = X.index if _tables.is_frame(X) else None
         if index is not None and weights is not None:
@@ -263,6 +266,8 @@ class MoERegressor(RegressorMixin, BaseEstimator):
         if target is None:
             target = _tables.free_name(str(getattr(y, "name", None) or "y"), columns)
         names = list(columns)
+        if "(intercept)" in names:
+            raise ValueError("a column is called '(intercept)', as intercepts are: want another name")
         columns[target] = np.asarray(y_values, dtype=float)
         return columns, levels, target, names
 
@@ -276,7 +281,14 @@ class MoERegressor(RegressorMixin, BaseEstimator):
         names = list(names)
         if self.formula is None or re.search(r"(^|[~|+\s(])\.($|[|+\s)*-])", self.formula):
             return names
-        return [name for name in names if re.search(r"(?<![\w.])" + re.escape(str(name)) + r"(?![\w.])", self.formula)]
+        named = [name for name in names if re.search(r"(?<![\w.])" + re.escape(str(name)) + r"(?![\w.])", self.formula)]
+        right = self.formula.partition("~")[2] if "~" in self.formula else self.formula
+        words = re.findall(r"`([^`]+)`|(?<![\w.])([A-Za-z_][\w.]*)(?![\w.]*\s*\()", right)
+        absent = [quoted or name for quoted, name in words]
+        if absent and not named:
+            there = ", ".join(map(repr, names))
+            raise ValueError(f"formula {self.formula!r}: no column {absent[0]!r}; there are {there}")
+        return named
 
     def _config(self, target, names, levels, seed):
         config = {"format": "moe-fit/v1", "target": target, "noise": self.noise, "method": {"name": self.method},
@@ -300,8 +312,8 @@ class MoERegressor(RegressorMixin, BaseEstimator):
             config |= {"categorical": list(levels), "reference": {name: "0" for name in levels}}
         return {key: value for key, value in config.items() if value is not None}
 
-    def _run(self, config, columns, target, roles):
-        """Fit, on a table that is too small with fewer experts."""
+    def _run(self, config, columns, target, roles, name_of_target):
+        """Fit, on a table that is too small with fewer experts. The target may have another name in the table."""
         with tempfile.TemporaryDirectory(prefix="moe-") as place:
             columns = dict(columns)
             for role, values in roles.items():
@@ -312,7 +324,8 @@ class MoERegressor(RegressorMixin, BaseEstimator):
             try:
                 return self._ask(config)
             except _command.CommandError as err:
-                refused = err
+                line = _by_the_user(str(err), config["data"], target, name_of_target)
+                refused = _command.CommandError(line, err.code)
             tiny = len(columns[target]) <= 20 + 2 * config["k"] * len(columns)
             if refused.code not in _REFUSED or not tiny and not _exact(columns, target):
                 raise refused
@@ -683,6 +696,12 @@ def _weights_of(sample_weight, y):
     if not weights.any():
         raise ValueError("sample_weight: all weights are 0, and no row is left")
     return weights
+
+
+def _by_the_user(line, path, target, name):
+    """The command's line on a table that the user has not seen: without its path, and with the target's own name."""
+    line = line.replace(path, "the data")
+    return line if target == name else re.sub(r"(?<![\w.])" + re.escape(target) + r"(?![\w.])", lambda _: name, line)
 
 
 def _left_side(formula):
