@@ -496,7 +496,7 @@ class MoERegressor(RegressorMixin, BaseEstimator):
             columns = {name: matrix[:, names.index(name)] for name in self.model_.columns}
         whole = np.ones(len(next(iter(columns.values()))), dtype=bool)
         for name, values in columns.items():
-            absent = np.array([v is None or v != v for v in values], dtype=bool) if values.dtype == object else np.isnan(values)
+            absent = np.isnan(values) if values.dtype != object else np.array([v is None or v != v for v in values], bool)
             if self.missing != "drop" and absent.any():
                 raise ValueError(f"column {name!r}: row {int(np.argmax(absent))} is missing (NaN)")
             whole &= ~absent

@@ -253,8 +253,8 @@ warn <- function(fit) {
 #' `read_moe` reads a file that the command wrote, and predicts from it; `write_moe` writes the file of a fit, which the
 #' command reads.
 #'
-#' The columns of a file by `write_moe` are those of [model.matrix()], such as `siteb` of a factor `site` and `poly(x, 2)1`.
-#' `predict` of what `read_moe` returns and `moe predict` want rows with these columns, and do not make them of others.
+#' The columns of a file by `write_moe` are those of [model.matrix()], such as `siteb` of a factor `site` and
+#' `poly(x, 2)1`. `predict` of what `read_moe` returns and `moe predict` want rows with these columns, and do not make them of others.
 #' [saveRDS()] keeps the fit itself, which does.
 #'
 #' @param path of the file.
