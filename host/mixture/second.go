@@ -161,7 +161,6 @@ type general struct {
 	of      []Terms   // of every expert, N values
 	room    []Terms   // BlockRows values
 	working []float64 // u/E[−∂²log f/∂m²]
-	info    []float64 // −∂²log f/∂z², without the term in g″; after Differentiate
 	cross   []float64 // −∂²log f/∂z∂log ψ_q, Q times as many; likewise
 }
 
