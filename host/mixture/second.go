@@ -161,7 +161,7 @@ type general struct {
 	of      []Terms   // of every expert, N values
 	room    []Terms   // BlockRows values
 	working []float64 // u/E[−∂²log f/∂m²]
-	cross   []float64 // −∂²log f/∂z∂log ψ_q, Q times as many; likewise
+	cross   []float64 // −∂²log f/∂z∂log ψ_q, Q times as many, after Differentiate
 }
 
 // ObserveMeans takes targets y, N values, and the means m_i(x), K rows of N values: Observe, for
