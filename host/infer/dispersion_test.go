@@ -1,7 +1,6 @@
 package infer
 
 import (
-	"context"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -11,19 +10,9 @@ import (
 
 	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/mixture"
+	"github.com/gatedlearning/moe/host/mixture/mixturetest"
 	"github.com/gatedlearning/moe/host/model"
 )
-
-type exponential struct{}
-
-func (exponential) Eval(_ context.Context, dst, z []float64) error {
-	for i, v := range z {
-		dst[i] = math.Exp(v)
-	}
-	return nil
-}
-
-func (e exponential) Deriv(ctx context.Context, dst, z []float64) error { return e.Eval(ctx, dst, z) }
 
 // dispersionOf is [Dispersion] at a maximum.
 func dispersionOf(t *testing.T, data *model.Data, act model.Activation, p *model.Params, free loss.Free) *model.Params {
@@ -171,8 +160,8 @@ func TestDispersionOfFamilies(t *testing.T) {
 		psi    []float64
 		within float64 // of the correction of log ψ
 	}{
-		{"gamma", exponential{}, []float64{3}, 0.01},
-		{"negative-binomial", exponential{}, []float64{2}, 0.15},
+		{"gamma", mixturetest.Exp{}, []float64{3}, 0.01},
+		{"negative-binomial", mixturetest.Exp{}, []float64{2}, 0.15},
 		{"student-t", identity{}, []float64{0.5, 4}, 0.01},
 	} {
 		const n, d = 60, 5

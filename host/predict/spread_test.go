@@ -15,20 +15,10 @@ import (
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/fitted/stated"
 	"github.com/gatedlearning/moe/host/mixture"
+	"github.com/gatedlearning/moe/host/mixture/mixturetest"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/native"
 )
-
-type exponential struct{}
-
-func (exponential) Eval(_ context.Context, dst, z []float64) error {
-	for i, v := range z {
-		dst[i] = math.Exp(v)
-	}
-	return nil
-}
-
-func (e exponential) Deriv(ctx context.Context, dst, z []float64) error { return e.Eval(ctx, dst, z) }
 
 // sigmoidal is [logistic] with its slope.
 type sigmoidal struct{ logistic }
@@ -114,7 +104,7 @@ func TestPredictivePoisson(t *testing.T) {
 			Matrix: [][]float64{{v, -v / 3}, {-v / 3, v / 2}}}
 		const x = -0.4
 		z, deviation := c.intercept+0.5*x, math.Sqrt(v*x*x-2*v/3*x+v/2)
-		law := lawOf(t, m, exponential{}, x, UncertaintyOf(m))
+		law := lawOf(t, m, mixturetest.Exp{}, x, UncertaintyOf(m))
 		off, moved, total := 0.0, 0.0, 0.0
 		for y := range int(math.Exp(z+6*deviation)) + 60 {
 			want := dense(1000, func(t float64) float64 { return poissonAt(y, math.Exp(z+deviation*t)) })
@@ -142,7 +132,7 @@ func TestPredictiveDispersion(t *testing.T) {
 	deviationOfTheta := theta * theta * 0.1 // of 1/θ = 0.4 it is 0.1
 	m.Covariance = &fitted.Covariance{Parameters: []string{"theta", "expert1:(intercept)"},
 		Matrix: [][]float64{{deviationOfTheta * deviationOfTheta, 0.5 * deviationOfTheta * 0.2}, {0.5 * deviationOfTheta * 0.2, 0.04}}}
-	law := lawOf(t, m, exponential{}, x, UncertaintyOf(m))
+	law := lawOf(t, m, mixturetest.Exp{}, x, UncertaintyOf(m))
 	off, moved := 0.0, 0.0
 	z := 0.9 + 0.5*x
 	for y := range 120 {
@@ -183,7 +173,7 @@ func TestPredictiveMixture(t *testing.T) {
 	}
 	rooted(m, root, names)
 	const x, most, draws = 0.6, 60, 400_000
-	law, plain := lawOf(t, m, exponential{}, x, UncertaintyOf(m)), lawOf(t, m, exponential{}, x, nil)
+	law, plain := lawOf(t, m, mixturetest.Exp{}, x, UncertaintyOf(m)), lawOf(t, m, mixturetest.Exp{}, x, nil)
 	want := make([]float64, most)
 	off := make([]float64, len(names))
 	theta := func(of, by float64) float64 { return 1 / max(1/of-by/(of*of), 1e-8) }
@@ -228,11 +218,11 @@ func TestPredictiveLaws(t *testing.T) {
 		names  []string
 		trials float64
 	}{
-		"poisson":                     {m: ofFamily("poisson", 3, false), act: exponential{}},
-		"poisson, zero expert":        {m: ofFamily("poisson", 2, true), act: exponential{}, names: []string{"gate2:x", "gate2:(intercept)"}},
-		"negative-binomial":           {m: ofFamily("negative-binomial", 2, false, []float64{3}), act: exponential{}, names: []string{"theta"}},
-		"negative-binomial, one zero": {m: ofFamily("negative-binomial", 1, true, []float64{3}), act: exponential{}, names: []string{"theta"}},
-		"gamma":                       {m: ofFamily("gamma", 2, false, []float64{3, 5}), act: exponential{}, names: []string{"shape2", "shape1"}},
+		"poisson":                     {m: ofFamily("poisson", 3, false), act: mixturetest.Exp{}},
+		"poisson, zero expert":        {m: ofFamily("poisson", 2, true), act: mixturetest.Exp{}, names: []string{"gate2:x", "gate2:(intercept)"}},
+		"negative-binomial":           {m: ofFamily("negative-binomial", 2, false, []float64{3}), act: mixturetest.Exp{}, names: []string{"theta"}},
+		"negative-binomial, one zero": {m: ofFamily("negative-binomial", 1, true, []float64{3}), act: mixturetest.Exp{}, names: []string{"theta"}},
+		"gamma":                       {m: ofFamily("gamma", 2, false, []float64{3, 5}), act: mixturetest.Exp{}, names: []string{"shape2", "shape1"}},
 		"student-t":                   {m: ofFamily("student-t", 2, false, []float64{0.4, 0.8}, []float64{9, 5}), act: identity{}, names: []string{"sigma1", "dof2", "sigma2", "dof1"}},
 		"binomial":                    {m: ofFamily("binomial", 2, false), act: sigmoidal{}},
 		"binomial of trials":          {m: ofFamily("binomial", 2, false), act: sigmoidal{}, trials: 12},
@@ -331,13 +321,13 @@ func TestPredictiveOfFamilies(t *testing.T) {
 }
 
 // upTo2 knows exp below 2 alone.
-type upTo2 struct{ exponential }
+type upTo2 struct{ mixturetest.Exp }
 
 func (u upTo2) Eval(ctx context.Context, dst, z []float64) error {
 	if v := slices.Max(z); v >= 2 {
 		return &native.OutsideError{Z: v, Lo: -10, Hi: 2}
 	}
-	return u.exponential.Eval(ctx, dst, z)
+	return u.Exp.Eval(ctx, dst, z)
 }
 
 func (u upTo2) Deriv(ctx context.Context, dst, z []float64) error { return u.Eval(ctx, dst, z) }
@@ -361,7 +351,7 @@ func TestPredictiveHugeCounts(t *testing.T) {
 		m.RegressorIntercepts[0] = math.Log(mean)
 		m.Covariance = &fitted.Covariance{Parameters: []string{"expert1:(intercept)"},
 			Matrix: [][]float64{{deviation * deviation}}}
-		predictor := NewPredictor(m.Params(), exponential{}, "rows").With(UncertaintyOf(m))
+		predictor := NewPredictor(m.Params(), mixturetest.Exp{}, "rows").With(UncertaintyOf(m))
 		pred, err := predictor.Predict(t.Context(), &model.Block{N: 2, X: []float64{1, 0}})
 		if err != nil {
 			t.Fatal(err)
@@ -397,7 +387,7 @@ func TestCutIntervals(t *testing.T) {
 	x := []float64{1, 11, -13, 13, 30, -30}
 	for level, want := range map[float64]int{0.9: 3, 0.6: 1} { // .84·30 = 25.2, to −30 it is 34.1
 		cut := 0
-		table := Predictions(m.Params(), exponential{}, dataset.Matrix(mat.NewDense(len(x), 1, x), nil),
+		table := Predictions(m.Params(), mixturetest.Exp{}, dataset.Matrix(mat.NewDense(len(x), 1, x), nil),
 			Extras{Interval: level, Uncertainty: UncertaintyOf(m), Cut: &cut})
 		upper := column(t, table, 3)
 		if cut != want {
@@ -420,7 +410,7 @@ func TestPredictiveOfCorrected(t *testing.T) {
 		name         string
 		now, widened float64
 	}{
-		{"gamma", exponential{}, [][]float64{{3.2}}, "shape", 2.5, 3.2 / 2.5},
+		{"gamma", mixturetest.Exp{}, [][]float64{{3.2}}, "shape", 2.5, 3.2 / 2.5},
 		{"student-t", model.Activation(identity{}), [][]float64{{0.5}, {4}}, "sigma", 0.6, 1.44},
 	} {
 		of := func(psi, widened float64) *fitted.Model {

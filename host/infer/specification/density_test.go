@@ -1,7 +1,6 @@
 package specification
 
 import (
-	"context"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -22,18 +21,6 @@ func init() {
 	mixture.Register(mixturetest.Plain{})
 }
 
-// exponential is g = exp.
-type exponential struct{}
-
-func (exponential) Eval(_ context.Context, dst, z []float64) error {
-	for i, v := range z {
-		dst[i] = math.Exp(v)
-	}
-	return nil
-}
-
-func (e exponential) Deriv(ctx context.Context, dst, z []float64) error { return e.Eval(ctx, dst, z) }
-
 // TestTermsOfDensitiesHaveMeanZero: under a density that is registered the mean of every term given x is 0, and that of what the test of
 // dependence multiplies, at each of a few x: by the sum over counts, or an integral over y, with the densities of gonum. Means of counts
 // go from some 0.01 to some 30.
@@ -47,7 +34,7 @@ func TestTermsOfDensitiesHaveMeanZero(t *testing.T) {
 		density    func(y, mean, s float64) float64
 	}{
 		// A probability below 1e−9 stands for all e between.
-		"poisson": {exponential{}, nil, 0, 1, 400, 1e-8, func(y, mean, _ float64) float64 { return distuv.Poisson{Lambda: mean}.Prob(y) }},
+		"poisson": {mixturetest.Exp{}, nil, 0, 1, 400, 1e-8, func(y, mean, _ float64) float64 { return distuv.Poisson{Lambda: mean}.Prob(y) }},
 		"logistic": {softsign{}, []float64{0.2, 0.3, 0.5}, -30, 1e-3, 60000, 1e-9, func(y, mean, s float64) float64 {
 			return distuv.Logistic{Mu: mean, S: s}.Prob(y)
 		}},
@@ -116,9 +103,9 @@ func zeroInflated(p *model.Params) *model.Params {
 // TestTermsWithAZeroExpert: beside a zero expert too the mean of every term given x is 0, by the sum over counts; and so is that of the
 // targets that are drawn, of which as many as the gate says are those of the zero expert, to five standard errors.
 func TestTermsWithAZeroExpert(t *testing.T) {
-	data, p := twoExperts(t, 600, exponential{})
+	data, p := twoExperts(t, 600, mixturetest.Exp{})
 	p = zeroInflated(p)
-	m := newTerms(exponential{}, p, loss.All)
+	m := newTerms(mixturetest.Exp{}, p, loss.All)
 	measure(t, m, data)
 	w := m.newRows()
 	for r := range 5 {
@@ -255,7 +242,7 @@ func TestTestsUnderADensity(t *testing.T) {
 		right.N, wide.N = right.N+b.N, wide.N+b.N
 	}
 	for name, data := range map[string]*model.Data{"right": right, "wide": wide} {
-		tested, err := Tests(t.Context(), data, exponential{}, p, loss.All, 1, 2)
+		tested, err := Tests(t.Context(), data, mixturetest.Exp{}, p, loss.All, 1, 2)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -289,7 +276,7 @@ func TestCountsAllowForCoefficients(t *testing.T) {
 	for i := range rows.X {
 		rows.X[i] = rng.NormFloat64()
 	}
-	m := newTerms(exponential{}, p, loss.All)
+	m := newTerms(mixturetest.Exp{}, p, loss.All)
 	measure(t, m, data)
 	size, w := m.at[atEnd], m.newRows()
 	cov, means := mat.NewSymDense(size, nil), make([]float64, n)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/mixture"
+	"github.com/gatedlearning/moe/host/mixture/mixturetest"
 	"github.com/gatedlearning/moe/host/model"
 )
 
@@ -122,7 +123,7 @@ func TestGroupTerms(t *testing.T) {
 	free := loss.All
 	free.GateColumns = []int{2}
 	for _, family := range []string{"", "poisson", "binomial"} {
-		act := map[string]model.Activation{"": identity{}, "poisson": exponential{}, "binomial": sigmoidal{}}[family]
+		act := map[string]model.Activation{"": identity{}, "poisson": mixturetest.Exp{}, "binomial": sigmoidal{}}[family]
 		truth := groupParams(family)
 		data := groupRows(truth, 3000, model.BlockRows+44, rand.New(rand.NewPCG(34, 5)))
 		at := truth.Clone()

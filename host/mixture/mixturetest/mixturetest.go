@@ -1,11 +1,27 @@
-// Package mixturetest has densities for tests, as a program that registers its own would write them.
+// Package mixturetest has densities for tests, as a program that registers its own would write them, and an activation
+// whose values are means of counts.
 package mixturetest
 
 import (
+	"context"
 	"math"
 
 	"github.com/gatedlearning/moe/host/mixture"
 )
+
+// Exp is the activation g = exp.
+type Exp struct{}
+
+// Eval writes exp(z) to dst.
+func (Exp) Eval(_ context.Context, dst, z []float64) error {
+	for i, v := range z {
+		dst[i] = math.Exp(v)
+	}
+	return nil
+}
+
+// Deriv writes the derivative, which is exp(z), to dst.
+func (e Exp) Deriv(ctx context.Context, dst, z []float64) error { return e.Eval(ctx, dst, z) }
 
 // Logistic is the logistic law of mean m and scale s: F(y) = 1/(1 + exp(−(y − m)/s)).
 type Logistic struct{}
