@@ -127,13 +127,18 @@ func judgeOne(cmd *cobra.Command, modelPath string, head jsonfile.Head, data dat
 	if data.path == "" {
 		return m.judge(cmd, act, nil, truthPath)
 	}
-	in, err := openInput(cmd.Context(), cmd, data.path)
+	grouped := ok && mixture.Groups != nil
+	open := openStream
+	if grouped {
+		open = openInput
+	}
+	in, err := open(cmd.Context(), cmd, data.path)
 	if err != nil {
 		return nil, err
 	}
 	defer in.close()
 	var src dataset.Source
-	if ok && mixture.Groups != nil {
+	if grouped {
 		src, err = data.table.openGrouped(cmd, in, mixture, false)
 	} else {
 		src, err = data.table.openFrom(in, m, false)

@@ -142,7 +142,7 @@ func (f *predictFlags) run(cmd *cobra.Command, modelPath, dataPath string) error
 	if mixture, ok := m.(mixtureFile); ok && mixture.Groups != nil {
 		return f.grouped(cmd, mixture, act, modelPath, dataPath)
 	}
-	in, err := openStream(cmd, dataPath)
+	in, err := openStream(cmd.Context(), cmd, dataPath)
 	if err != nil {
 		return err
 	}
@@ -247,7 +247,7 @@ func (f *predictFlags) outputs(cmd *cobra.Command, modelPath, dataPath string) e
 	if f.extras.Interval > 0 {
 		remarkCertain(cmd, modelPath, first.Model)
 	}
-	in, err := openStream(cmd, dataPath)
+	in, err := openStream(cmd.Context(), cmd, dataPath)
 	if err != nil {
 		return err
 	}

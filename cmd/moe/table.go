@@ -95,7 +95,7 @@ type input struct {
 }
 
 // openStream makes an input ready for one pass: standard input is read as it comes, unless its index is at the end.
-func openStream(cmd *cobra.Command, path string) (*input, error) {
+func openStream(ctx context.Context, cmd *cobra.Command, path string) (*input, error) {
 	in := &input{path: path, stdin: cmd.InOrStdin()}
 	if path != "-" || regular(in.stdin) {
 		return in, nil
@@ -104,7 +104,7 @@ func openStream(cmd *cobra.Command, path string) (*input, error) {
 	in.stdin = ahead
 	head, err := ahead.Peek(dataset.MagicSize)
 	if err == nil && dataset.Indexed(head) {
-		in.spool, err = spool(cmd.Context(), ahead)
+		in.spool, err = spool(ctx, ahead)
 		return in, err
 	}
 	return in, nil // what is wrong is told when it is read

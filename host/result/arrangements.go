@@ -214,7 +214,7 @@ func (o *optimum) describe(ctx context.Context, m *fitted.Model, a *fitted.Arran
 	as := a.Of(m)
 	as.Proportions = normalised(a.Rows)
 	noiseIntervals(o.p, as, c)
-	return o.correct(ctx, a.StandardErrors, c)
+	return nil
 }
 
 // unsampled says why there are no draws from the posterior.

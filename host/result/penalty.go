@@ -223,10 +223,7 @@ func penalisedErrors(ctx context.Context, m *fitted.Model, p *problem.Problem, p
 	if kind == infer.Observed {
 		view.StandardErrors.Kind = fitted.KindPenalised
 	}
-	if p.Shape.Sigma == 0 && p.Shape.Normal() {
-		noiseIntervals(p, view, covariance)
-	}
-	if err := at.correct(ctx, view.StandardErrors, covariance); err != nil {
+	if err := at.correct(ctx, view, covariance); err != nil {
 		return err
 	}
 	m.Penalised.StandardErrors = view.StandardErrors

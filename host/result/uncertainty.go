@@ -55,12 +55,9 @@ func uncertainty(ctx context.Context, m *fitted.Model, p *problem.Problem, out *
 		return err
 	}
 	m.StandardErrors = at.standardErrors(c)
-	if err := at.correct(ctx, m.StandardErrors, c); err != nil {
-		return err
-	}
 	warnClusters(&m.Fit, p, len(c.Parameters))
-	if p.Shape.Sigma == 0 && p.Shape.Normal() {
-		noiseIntervals(p, m, c)
+	if err := at.correct(ctx, m, c); err != nil {
+		return err
 	}
 	var dependent *infer.Covariance
 	if slices.Contains(s.Errors, infer.Dependent) {
@@ -202,14 +199,19 @@ func (o *optimum) standardErrors(c *infer.Covariance) *fitted.StandardErrors {
 	return out
 }
 
-// correct adds to standard errors the estimates of a family's first own parameter that predictive laws have.
-func (o *optimum) correct(ctx context.Context, s *fitted.StandardErrors, c *infer.Covariance) error {
+// correct adds to a model's standard errors the noise as it is estimated beside the coefficients: levels of normal
+// noise that were not given, with their intervals, and of other families the first own parameter, which predictive
+// laws have.
+func (o *optimum) correct(ctx context.Context, m *fitted.Model, c *infer.Covariance) error {
 	if o.p.Shape.Normal() {
+		if o.p.Shape.Sigma == 0 {
+			noiseIntervals(o.p, m, c)
+		}
 		return nil
 	}
 	corrected, err := infer.Dispersion(ctx, c, o.l, o.p.Given, o.params)
 	if corrected != nil {
-		s.DispersionCorrected = corrected.Sigma
+		m.StandardErrors.DispersionCorrected = corrected.Sigma
 	}
 	return err
 }
