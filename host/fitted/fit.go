@@ -29,7 +29,8 @@ type Fit struct {
 	OwnGiven []string `json:"own_given,omitempty"`
 	Dropped  int      `json:"dropped,omitempty"` // rows that were left out for missing cells
 	Weight   float64  `json:"weight,omitempty"`  // sum of the observations' weights, where there are any
-	// SHA-256 of targets and weights in the rows' order, for fits of the same rows to be compared
+	// SHA-256 of targets and weights in the rows' order, for fits of the same rows to be compared; of passes over
+	// parts "parts:" and one of all columns
 	RowsDigest    string  `json:"rows_digest,omitempty"`
 	LogLikelihood float64 `json:"log_likelihood"` // natural log of the density of y given x, summed over rows
 	// Of models of a scale h(y) of the target: the same of the density of h(y), and the mean over the rows of the

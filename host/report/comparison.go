@@ -28,7 +28,7 @@ func Comparison(w io.Writer, c *compare.Comparison, a, b *fitted.Model) error {
 		less, by = c.B.Model, -by
 	}
 	fmt.Fprintln(out)
-	if by == 0 {
+	if numeral.Likelihood(by) == numeral.Likelihood(0) {
 		fmt.Fprintln(out, "They have the same BIC.")
 	} else {
 		fmt.Fprintf(out, "%s has less BIC, by %s.\n", shown.Name(less), numeral.Likelihood(by))

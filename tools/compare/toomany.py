@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Compares what two builds of moe make of fits with one or two experts too many:
+"""Compares what two builds of moe make of fits with one or two experts too many, or with the right number:
 
-    tools/compare/toomany.py OLD NEW [FIRST LAST]
+    tools/compare/toomany.py OLD NEW [FIRST LAST [right]]
 
 Each table from FIRST to LAST (8001 to 8040) has a design that its number draws: identity, ReLU, tanh or sigmoid, one to
 three experts, 2 to 10 features, 600 to 20,000 rows, with or without intercepts, shared noise or one level for each
@@ -19,7 +19,7 @@ import sys
 import tempfile
 
 
-def design(table):
+def design(table, right):
     r = random.Random(table)
     activation, k, more = r.choice(["identity", "relu", "tanh", "sigmoid"]), r.choice([1, 1, 2, 2, 3]), r.choice([1, 1, 2])
     d, n = r.randint(2, 10), int(600 * (20000 / 600) ** r.random())
@@ -28,6 +28,8 @@ def design(table):
     flags += ["--noise", "per-expert"] if r.random() < 0.5 else []
     sample = ["--activation", activation, "--k", str(k), "--d", str(d), "--n", str(n), "--seed", str(table),
               "--sigma", r.choice([".1", ".3", ".5"])]
+    if right:
+        flags[flags.index("--k") + 1] = str(k)
     return sample, flags
 
 
@@ -39,11 +41,11 @@ def fit(build, flags):
     return seconds, model["certificate"]["optimum"], model["log_likelihood"]
 
 
-def main(old, new, work, first=8001, last=8040):
+def main(old, new, work, first=8001, last=8040, right=None):
     old, new, ratios, passes, worse = os.path.abspath(old), os.path.abspath(new), [], [0, 0], [[], []]
     os.chdir(work)
     for table in range(int(first), int(last) + 1):
-        sample, flags = design(table)
+        sample, flags = design(table, right)
         if subprocess.run([new, "sample", *sample, "--quiet", "-o", "rows.csv"], capture_output=True).returncode:
             continue  # more experts than features
         both = fit(old, flags), fit(new, flags)
@@ -61,7 +63,7 @@ def main(old, new, work, first=8001, last=8040):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) not in (3, 5):
+    if len(sys.argv) not in (3, 5, 6):
         sys.exit(__doc__)
     with tempfile.TemporaryDirectory() as work:
         main(*sys.argv[1:3], work, *sys.argv[3:])

@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"gonum.org/v1/gonum/stat/distuv"
 
 	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/fitted/progress"
 	"github.com/gatedlearning/moe/host/metric"
 	"github.com/gatedlearning/moe/host/model"
 )
@@ -76,6 +78,16 @@ func Fits(nameA string, a *fitted.Model, nameB string, b *fitted.Model) (*Compar
 			without = nameB
 		}
 		return nil, fmt.Errorf("%s does not say which rows it is of: fit it again", without)
+	case ofParts(a) != ofParts(b):
+		parts, whole := nameA, nameB
+		if ofParts(b) {
+			parts, whole = nameB, nameA
+		}
+		return nil, fmt.Errorf("%s is of passes over parts, and %s of a fit in one: whether their rows are the same "+
+			"is not known", parts, whole)
+	case a.Fit.RowsDigest != b.Fit.RowsDigest && ofParts(a):
+		return nil, fmt.Errorf("the passes read different columns or rows: %d rows with the target %s, and %d with "+
+			"%s; likelihoods compare on the same ones", a.Fit.N, a.Target, b.Fit.N, b.Target)
 	case a.Fit.RowsDigest != b.Fit.RowsDigest:
 		return nil, fmt.Errorf("the fits are of different rows: %d with the target %s, and %d with %s; likelihoods "+
 			"compare on the same targets and weights in the same order", a.Fit.N, a.Target, b.Fit.N, b.Target)
@@ -110,6 +122,9 @@ func Fits(nameA string, a *fitted.Model, nameB string, b *fitted.Model) (*Compar
 	}
 	return c, nil
 }
+
+// ofParts says whether a model is of passes over parts.
+func ofParts(m *fitted.Model) bool { return strings.HasPrefix(m.Fit.RowsDigest, progress.OfParts) }
 
 func compared(name string, m *fitted.Model) Compared {
 	experts := fmt.Sprintf("%d %s", m.K, m.Activation)

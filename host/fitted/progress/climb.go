@@ -2,6 +2,8 @@ package progress
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 
 	"github.com/gatedlearning/moe/host/fitted/check"
@@ -95,6 +97,20 @@ type Prints struct {
 
 	Blocks []byte `json:"blocks"` // the digests, 8 bytes each, little-endian
 }
+
+// Digest says which rows these are, in whatever parts they were read; "" for nil.
+func (p *Prints) Digest() string {
+	if p == nil {
+		return ""
+	}
+	h := sha256.New()
+	fmt.Fprintln(h, p.Rows, p.Whole, p.Level)
+	h.Write(p.Blocks)
+	return OfParts + hex.EncodeToString(h.Sum(nil))
+}
+
+// OfParts is what the digest of rows that were read in parts begins with.
+const OfParts = "parts:"
 
 // Validate reports digests that cannot be of such rows.
 func (p *Prints) Validate() error {

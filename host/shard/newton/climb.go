@@ -455,6 +455,7 @@ func (s *Step) write(m *fitted.Model, l *loss.Likelihood, climbs []*climb, all *
 		BIC: q*math.Log(n) - 2*loglik, AIC: 2*q - 2*loglik,
 		Converged: s.Converged, Status: fmt.Sprintf("the step of pass %d is %.2g", s.Pass, s.Size), Iterations: s.Pass,
 		Starts: []fitted.Start{}, Notes: []string{}, Passes: passes, Prints: m.Fit.Prints,
+		RowsDigest: m.Fit.Prints.Digest(),
 	}
 	if uncertified != "" {
 		m.Fit.Notes = append(m.Fit.Notes, "no certificate: "+uncertified)
