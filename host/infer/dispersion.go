@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"gonum.org/v1/gonum/mat"
+	"gonum.org/v1/gonum/stat/distuv"
 
 	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/mixture"
@@ -32,11 +33,14 @@ func Dispersion(ctx context.Context, c *Covariance, l *loss.Likelihood, rows mod
 	if c.inverse == nil {
 		return nil, nil
 	}
-	var first, others []int // places in θ of log ψ, and of the logarithms of other own parameters
+	// Places in θ of log ψ, of those at their end, and of the logarithms of other own parameters.
+	var first, ended, others []int
 	coefficients := make([]float64, p.K)
 	parameters := l.Parameters()
 	for at, q := range parameters {
 		switch {
+		case q.Part == model.Noise && q.Own == 0 && own[0].Reciprocal && *q.In(p) > own[0].Most*(1-1e-6):
+			ended = append(ended, at)
 		case !(c.inverse.At(at, at) > 0): // it is held
 		case q.Part == model.Expert:
 			coefficients[q.Index] += share(l.Ties(), at)
@@ -46,34 +50,91 @@ func Dispersion(ctx context.Context, c *Covariance, l *loss.Likelihood, rows mod
 			others = append(others, at)
 		}
 	}
-	if len(first) == 0 {
-		return nil, nil
-	}
-	v, known := conditional(c.inverse, first, others)
-	if !known {
+	if len(first)+len(ended) == 0 {
 		return nil, nil
 	}
 	rises, err := informationRises(ctx, l.Activation(), rows, p)
 	if err != nil {
 		return nil, err
 	}
-	score := mat.NewVecDense(len(first), nil)
-	for m, at := range first {
+	adjusted := func(at int) (score float64) { // what −½·log|S| adds to the score of log ψ
 		for i, rise := range rises {
 			if len(p.Sigma) == 1 || parameters[at].Index == i {
-				score.SetVec(m, score.AtVec(m)-coefficients[i]*rise/2)
+				score -= coefficients[i] * rise / 2
 			}
 		}
+		return score
 	}
-	var steps mat.VecDense
-	steps.MulVec(v, score)
 	out := p.Clone()
-	for m, at := range first {
-		psi := p.OwnOf(nil, parameters[at].Index)
-		moved := psi[0] * byStep(own[0], psi, steps.AtVec(m))
-		*parameters[at].In(out) = min(max(moved, own[0].Least), own[0].Most)
+	if len(first) > 0 {
+		v, known := conditional(c.inverse, first, others)
+		if !known {
+			return nil, nil
+		}
+		score := mat.NewVecDense(len(first), nil)
+		for m, at := range first {
+			score.SetVec(m, adjusted(at))
+		}
+		var steps mat.VecDense
+		steps.MulVec(v, score)
+		for m, at := range first {
+			psi := p.OwnOf(nil, parameters[at].Index)
+			moved := psi[0] * byStep(own[0], psi, steps.AtVec(m))
+			*parameters[at].In(out) = min(max(moved, own[0].Least), own[0].Most)
+		}
+	}
+	if len(ended) > 0 {
+		scores, information, err := ownScores(ctx, l.Activation(), rows, p)
+		if err != nil {
+			return nil, err
+		}
+		for _, at := range ended {
+			m := parameters[at].Index
+			moved := beyondEnd(*parameters[at].In(p), scores[m]+adjusted(at), information[m])
+			*parameters[at].In(out) = min(max(moved, own[0].Least), own[0].Most)
+		}
 	}
 	return out, nil
+}
+
+// beyondEnd is 1/E[u] of a reciprocal u = 1/ψ that is 0 at the end ψ, where the adjusted score of log ψ and its
+// information are given. By a likelihood that is quadratic in u, u is normal, of mean score/information and variance
+// 1/information by u, and not below 0: its mean there is above 0, however far the likelihood falls.
+func beyondEnd(psi, score, information float64) float64 {
+	sd := 1 / (math.Sqrt(information) * psi) // of u: ∂log ψ/∂u is −ψ
+	at := -score / math.Sqrt(information)    // the mean over the standard deviation
+	return 1 / (sd * (at + hazard(-at)))
+}
+
+// hazard is φ(x)/(1 − Φ(x)) of a standard normal, by its first terms where 1 − Φ is small.
+func hazard(x float64) float64 {
+	if x > 30 {
+		return x + 1/x
+	}
+	return distuv.UnitNormal.Prob(x) / distuv.UnitNormal.Survival(x)
+}
+
+// ownScores returns for each level the score of log ψ of its rows, and the sum of the squares of theirs, its
+// information where the law is right.
+func ownScores(ctx context.Context, act model.Activation, rows model.Rows,
+	p *model.Params) (scores, information []float64, err error) {
+	scores, information = make([]float64, len(p.Sigma)), make([]float64, len(p.Sigma))
+	all, row := mixture.NewPosteriors(act, p), make([]float64, model.BlockRows)
+	err = model.InOrder(ctx, rows, func(b *model.Block) error {
+		post, err := all.Of(ctx, b, nil)
+		if err != nil {
+			return err
+		}
+		for m := range scores {
+			post.NoiseScore(row[:b.N], m, 0)
+			for t, v := range row[:b.N] {
+				scores[m] += b.Weight(t) * v
+				information[m] += b.Weight(t) * v * v
+			}
+		}
+		return nil
+	})
+	return scores, information, err
 }
 
 // share is that of a coefficient which some experts have together.

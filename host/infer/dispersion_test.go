@@ -205,6 +205,52 @@ func TestDispersionOfFamilies(t *testing.T) {
 	}
 }
 
+// TestDispersionAtItsEnd: of counts that spread less than Poisson's, whose θ is at its end, 1/θ becomes the mean of what
+// it may be under the adjusted profile likelihood, which is summed up here with the coefficients fitted anew at every
+// θ. That it is quadratic holds to a quarter of it.
+func TestDispersionAtItsEnd(t *testing.T) {
+	const n, d = 60, 5
+	for seed, found := uint64(1), 0; found < 3; seed++ {
+		rng := rand.New(rand.NewPCG(seed, 2))
+		o := &oneExpert{mixture.NegativeBinomial{}, mixturetest.Exp{}, mat.NewDense(n, d+1, nil), make([]float64, n)}
+		block := model.Block{N: n, X: make([]float64, n*d), Y: o.y}
+		for r := range n {
+			z := 1.0
+			for j := range d {
+				v := rng.NormFloat64()
+				z += 0.2 * v
+				block.X[j*n+r] = v
+				o.x.Set(r, j, v)
+			}
+			o.x.Set(r, d, 1)
+			o.y[r] = mixture.Draw(rng, mixture.Poisson{}, math.Exp(z), nil)
+		}
+		end := o.density.Own()[0].Most
+		beta, limit, _ := o.adjusted(t, []float64{end})
+		if _, near, _ := o.adjusted(t, []float64{1e3}); near > limit {
+			continue // θ has a maximum
+		}
+		found++
+		var mass, mean float64
+		_, most, half := o.adjusted(t, []float64{end})
+		for u := 0.005; u < 0.5; u += 0.01 {
+			_, loglik, s := o.adjusted(t, []float64{1 / u})
+			weight := math.Exp(loglik - s - (most - half))
+			mass, mean = mass+weight, mean+u*weight
+		}
+		want := mean / mass
+		p := model.NewParams(1, d)
+		p.Family, p.Sigma = "negative-binomial", []float64{end}
+		copy(p.Regressors, beta)
+		p.RegressorIntercepts, p.GatingIntercepts = beta[d:], []float64{}
+		got := 1 / dispersionOf(t, &model.Data{N: n, D: d, Blocks: []model.Block{block}}, o.act, p, loss.All).Sigma[0]
+		t.Logf("seed %d: 1/theta is %.4f, want %.4f", seed, got, want)
+		if math.Abs(got/want-1) > 0.3 {
+			t.Errorf("seed %d: 1/theta is %.4f, want %.4f", seed, got, want)
+		}
+	}
+}
+
 // TestConditional: the covariance of some where others are held is the inverse of their information.
 func TestConditional(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 1))
