@@ -43,13 +43,14 @@ func TestPredictionsOverArrangements(t *testing.T) {
 	}
 	p, got := block(m, UncertaintyOf(m))
 	for r := range y {
-		var mean, density, below float64
+		var mean, density, predictive, below float64
 		gate, posterior, expert := make([]float64, 2), make([]float64, 2), make([]float64, 2)
 		for a, w := range weights {
 			own := *alone[a]
 			own.Arrangements = nil
 			q, pred := block(&own, UncertaintyOf(&own))
 			f := w * math.Exp(pred.LogDens[r])
+			predictive += w * q.distribution(pred, r).Density(y[r])
 			mean, density, below = mean+w*pred.Mean[r], density+f, below+w*q.distribution(pred, r).CDF(0.3)
 			for i := range gate {
 				at := i*len(y) + r
@@ -66,6 +67,7 @@ func TestPredictionsOverArrangements(t *testing.T) {
 		}
 		check("mean", got.Mean[r], mean)
 		check("log density", got.LogDens[r], math.Log(density))
+		check("log of the predictive density", p.LogPredictive(got, r, y[r]), math.Log(predictive))
 		check("F(0.3)", p.distribution(got, r).CDF(0.3), below)
 		for i := range gate {
 			at := i*len(y) + r

@@ -96,8 +96,8 @@ func evaluateBeside(ctx context.Context, p *model.Params, u *Uncertainty, beside
 		out := &described{mean: pred.Mean, logDens: pred.LogDens, law: func(r int, y float64) (of lawful) {
 			law := predictor.distribution(pred, r)
 			of.before, of.upto = predictor.below(law, y)
-			if of.predictive = math.NaN(); pred.around != nil && groups == nil {
-				of.predictive = pred.around.spread.logDensity(law, r, y) + scale.LogSlope(y)
+			if of.predictive = math.NaN(); groups == nil {
+				of.predictive = predictor.logPredictive(law, pred, r, y) + scale.LogSlope(y)
 			}
 			return of
 		}}

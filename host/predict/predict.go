@@ -19,6 +19,7 @@ import (
 	"math"
 	"slices"
 
+	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/stat/distuv"
 
 	"github.com/gatedlearning/moe/host/dataset"
@@ -246,10 +247,25 @@ func (p *Predictor) below(law *mixture.Distribution, y float64) (before, upto fl
 // LogPredictive is the log of the density of row r at y, y on the model's scale, with the parameters' uncertainty in
 // it, as intervals have it; NaN where the predictor knows of none.
 func (p *Predictor) LogPredictive(pred *Prediction, r int, y float64) float64 {
-	if pred.around == nil {
+	return p.logPredictive(p.distribution(pred, r), pred, r, y)
+}
+
+// logPredictive is LogPredictive of a row whose law is given, and log Σ_a w_a·f_a(y|x) over arrangements.
+func (p *Predictor) logPredictive(law *mixture.Distribution, pred *Prediction, r int, y float64) float64 {
+	switch {
+	case pred.members != nil:
+		logs := make([]float64, len(pred.members))
+		for a, m := range pred.members {
+			logs[a] = math.Log(m.weight) + m.Predictor.LogPredictive(m.Prediction, r, y)
+			if math.IsNaN(logs[a]) {
+				return math.NaN()
+			}
+		}
+		return floats.LogSumExp(logs)
+	case pred.around == nil:
 		return math.NaN()
 	}
-	return pred.around.spread.logDensity(p.distribution(pred, r), r, y)
+	return pred.around.spread.logDensity(law, r, y)
 }
 
 // Law returns a copy of the predicted law of row r. It panics where the rows have trials, which stand in their block.
