@@ -105,6 +105,8 @@ type Evidence struct {
 	// moves of other starts have come to it.
 	Survey bool
 	Met    int
+	// Surveyed is what the starts of the survey have seen.
+	Surveyed Care
 	// Care is set where agreement of a few starts is no evidence.
 	Care Care
 	// Another search was made where one alone is no evidence.
@@ -142,6 +144,12 @@ const mostUnseen = 0.05
 // Conclusive says whether that is evidence for the optimum.
 func (c Care) Conclusive() bool {
 	return c.Starts >= StartsWanted && c.Met >= AgreeingStarts && c.Unseen <= mostUnseen
+}
+
+// Rare says that starts have met the optimum more seldom than another would see one that none has seen: a better one
+// may be met as often as it, and not have been met.
+func (c Care) Rare() bool {
+	return c.Unseen > mostUnseen && float64(c.Met) < c.Unseen*float64(c.Starts)
 }
 
 // cause says why care is taken, where a test of the model fails or none does.
@@ -239,6 +247,9 @@ func Judge(tests []Test, e Evidence) *Certificate {
 	fails := c.PValue < Doubt
 	if c.Optimum == Pass && e.Care.Taken && !e.Care.Conclusive() {
 		c.Optimum, c.Reason, c.More = NotJudged, e.Care.why(fails), true
+	}
+	if c.Optimum == Pass && fails && !e.Care.Taken && e.Surveyed.Rare() {
+		c.Optimum, c.Reason, c.More = NotJudged, e.Surveyed.why(fails), true
 	}
 	switch {
 	case c.Optimum != Pass || !e.Another.Made:

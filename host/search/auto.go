@@ -49,13 +49,15 @@ type Found struct {
 
 // Auto looks for the highest joint likelihood from the moment estimate and
 // starts of other kinds, until the certificate of what it found asks for no more. Where an optimum would pass
-// though the data hardly ask for an expert, another search has to end there too.
+// though the data hardly ask for an expert, or under another law than the normal one though a test of the model fails,
+// another search has to end there too.
 func Auto(ctx context.Context, p *problem.Problem, e *moment.Evidence, s Settings) (*Found, error) {
 	out, err := auto(ctx, p, e, s)
 	if err != nil {
 		return nil, err
 	}
-	if out.spare != nil && out.spare.Experts > 0 && out.Certificate != nil && out.Certificate.Optimum == infer.Pass {
+	if c := out.Certificate; c != nil && c.Optimum == infer.Pass && (out.spare != nil && out.spare.Experts > 0 ||
+		!p.Shape.Normal() && p.Shape.Classes() > 1 && p.OneGate() && c.PValue < infer.Doubt) {
 		if out, err = out.repeated(ctx, p, e, s); err != nil {
 			return nil, err
 		}

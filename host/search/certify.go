@@ -238,7 +238,7 @@ func evidenceOf(p *problem.Problem, best *Candidate, all []*Candidate, seen Seen
 		e.Agreeing += s.Met
 		e.Met = s.Met
 	}
-	e.Survey = true
+	e.Survey, e.Surveyed = true, infer.Care{Starts: s.Starts, Met: e.Met, Unseen: s.Unseen()}
 	e.Care = seen.care(e.Met, s.Few)
 	e.Starts += s.Starts
 	for _, kind := range s.Kinds {
