@@ -268,7 +268,7 @@ func TestPublishedGroups(t *testing.T) {
 	} {
 		src, constant := c.rows()
 		m, err := Fit(t.Context(), activation(sigmoid.Family, nil), src,
-			Config{K: 3, Family: "binomial", Intercepts: BothIntercepts, Method: Auto{Starts: 8}})
+			Config{K: 3, Family: "binomial", Intercepts: BothIntercepts, Method: Auto{Starts: 2}})
 		if err != nil {
 			t.Fatal(err)
 		}
