@@ -139,50 +139,52 @@ func TestNewtonOfGroups(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, start := range []*fitted.Model{some, none} {
-				for _, parts := range []int{1, 2, 7} {
-					s := loop(t, src, parts, start, act)
-					m := s.Model
-					if !s.Converged || s.Pass < 2 {
-						t.Fatalf("%d parts: after %d passes %q", parts, s.Pass, m.Fit.Status)
-					}
-					if m.Groups == nil || m.Groups.Count != 500 || m.Groups.Column != "id" || m.Groups.Posteriors != nil || m.Fit.N != len(rows.y) {
-						t.Errorf("%d parts: groups %+v of %d rows", parts, m.Groups, m.Fit.N)
-					}
-					if math.Abs(m.Fit.Weight-want.Fit.Weight) > 1e-9 {
-						t.Errorf("%d parts: weight %v, of the fit %v", parts, m.Fit.Weight, want.Fit.Weight)
-					}
-					for what, v := range map[string][2]float64{"log-likelihood": {m.Fit.LogLikelihood, want.Fit.LogLikelihood}, "BIC": {m.Fit.BIC, want.Fit.BIC}} {
-						if math.Abs(v[0]-v[1]) > 1e-9 {
-							t.Errorf("%d parts: %s %v, of the fit %v: %v apart", parts, what, v[0], v[1], v[0]-v[1])
-						}
-					}
-					p, q := m.Params(), want.Params()
-					for what, v := range map[string][2][]float64{
-						"regressors": {p.Regressors, q.Regressors}, "gating": {p.Gating, q.Gating}, "sigma": {p.Sigma, q.Sigma},
-						"intercepts": {p.RegressorIntercepts, q.RegressorIntercepts}, "gating intercepts": {p.GatingIntercepts, q.GatingIntercepts},
-						"proportions": {m.Proportions, want.Proportions},
-					} {
-						if by := far(v[0], v[1]); by > 1e-9 {
-							t.Errorf("%d parts: %s are %v from those of the fit", parts, what, by)
-						}
-					}
-					if m.StandardErrors == nil {
-						t.Fatalf("no standard errors: %v", m.Fit.Notes)
-					}
-					for i, of := range want.StandardErrors.Regressors {
-						for j, se := range of {
-							if got := m.StandardErrors.Regressors[i][j]; math.Abs(got-se) > 1e-9*se {
-								t.Errorf("%d parts: standard error %v, of the fit %v", parts, got, se)
-							}
-						}
-					}
-					s = pass(t, src, parts, m, act)
-					if !s.Certified || s.GoOn() {
-						t.Fatalf("%d parts: no certificate behind the last pass: %v", parts, m.Fit.Notes)
-					}
-					sameCertificate(t, fmt.Sprintf("%d parts", parts), s.Model.Fit.Certificate, want.Fit.Certificate)
+			for _, from := range []struct {
+				start *fitted.Model
+				parts int
+			}{{some, 1}, {some, 7}, {none, 1}, {none, 2}} {
+				start, parts := from.start, from.parts
+				s := loop(t, src, parts, start, act)
+				m := s.Model
+				if !s.Converged || s.Pass < 2 {
+					t.Fatalf("%d parts: after %d passes %q", parts, s.Pass, m.Fit.Status)
 				}
+				if m.Groups == nil || m.Groups.Count != 500 || m.Groups.Column != "id" || m.Groups.Posteriors != nil || m.Fit.N != len(rows.y) {
+					t.Errorf("%d parts: groups %+v of %d rows", parts, m.Groups, m.Fit.N)
+				}
+				if math.Abs(m.Fit.Weight-want.Fit.Weight) > 1e-9 {
+					t.Errorf("%d parts: weight %v, of the fit %v", parts, m.Fit.Weight, want.Fit.Weight)
+				}
+				for what, v := range map[string][2]float64{"log-likelihood": {m.Fit.LogLikelihood, want.Fit.LogLikelihood}, "BIC": {m.Fit.BIC, want.Fit.BIC}} {
+					if math.Abs(v[0]-v[1]) > 1e-9 {
+						t.Errorf("%d parts: %s %v, of the fit %v: %v apart", parts, what, v[0], v[1], v[0]-v[1])
+					}
+				}
+				p, q := m.Params(), want.Params()
+				for what, v := range map[string][2][]float64{
+					"regressors": {p.Regressors, q.Regressors}, "gating": {p.Gating, q.Gating}, "sigma": {p.Sigma, q.Sigma},
+					"intercepts": {p.RegressorIntercepts, q.RegressorIntercepts}, "gating intercepts": {p.GatingIntercepts, q.GatingIntercepts},
+					"proportions": {m.Proportions, want.Proportions},
+				} {
+					if by := far(v[0], v[1]); by > 1e-9 {
+						t.Errorf("%d parts: %s are %v from those of the fit", parts, what, by)
+					}
+				}
+				if m.StandardErrors == nil {
+					t.Fatalf("no standard errors: %v", m.Fit.Notes)
+				}
+				for i, of := range want.StandardErrors.Regressors {
+					for j, se := range of {
+						if got := m.StandardErrors.Regressors[i][j]; math.Abs(got-se) > 1e-9*se {
+							t.Errorf("%d parts: standard error %v, of the fit %v", parts, got, se)
+						}
+					}
+				}
+				s = pass(t, src, parts, m, act)
+				if !s.Certified || s.GoOn() {
+					t.Fatalf("%d parts: no certificate behind the last pass: %v", parts, m.Fit.Notes)
+				}
+				sameCertificate(t, fmt.Sprintf("%d parts", parts), s.Model.Fit.Certificate, want.Fit.Certificate)
 			}
 		})
 	}
