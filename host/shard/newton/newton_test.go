@@ -110,14 +110,14 @@ func TestNewton(t *testing.T) {
 		"sigmoid, intercepts":   {sigmoid.Family, 1500, host.Config{K: 2, Intercepts: host.BothIntercepts, Noise: host.PerExpert{}}, dataset.Matrix},
 		"relu":                  {relu.Family, 6000, host.Config{K: 2}, dataset.Matrix},
 		"units":                 {identity.Family, 3000, host.Config{K: 2, Intercepts: host.BothIntercepts}, inUnits},
-		"sigma given":           {sigmoid.Family, 3000, host.Config{K: 2, Noise: host.Shared{Sigma: 0.1}}, dataset.Matrix},
-		"weights":               {identity.Family, 3000, host.Config{K: 2}, weighted},
+		"sigma given":           {sigmoid.Family, 1500, host.Config{K: 2, Noise: host.Shared{Sigma: 0.1}}, dataset.Matrix},
+		"weights":               {identity.Family, 1500, host.Config{K: 2}, weighted},
 		"rare":                  {identity.Family, 6000, host.Config{K: 2, Intercepts: host.BothIntercepts}, rare},
 		"student-t":             {identity.Family, 3000, host.Config{K: 2, Family: "student-t"}, heavy},
 		"student-t, per expert": {identity.Family, 6000, host.Config{K: 2, Family: "student-t", Noise: host.PerExpert{}}, heavy},
 		"offsets":               {exp.Family, 3000, host.Config{K: 2, Intercepts: host.BothIntercepts, Family: "poisson"}, exposed},
-		"trials":                {sigmoid.Family, 3000, host.Config{K: 2, Intercepts: host.BothIntercepts, Family: "binomial"}, tried},
-		"zero expert":           {exp.Family, 3000, host.Config{K: 2, Intercepts: host.BothIntercepts, Family: "poisson", ZeroExpert: true}, absent},
+		"trials":                {sigmoid.Family, 1500, host.Config{K: 2, Intercepts: host.BothIntercepts, Family: "binomial"}, tried},
+		"zero expert":           {exp.Family, 1500, host.Config{K: 2, Intercepts: host.BothIntercepts, Family: "poisson", ZeroExpert: true}, absent},
 	} {
 		t.Run(name, func(t *testing.T) {
 			act, ctx := shardtest.Activation(t, c.family), t.Context()
