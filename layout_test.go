@@ -79,15 +79,16 @@ var imports = map[string][]string{
 	// A curve through points is another.
 	"table": {"sdk", "sdk/gauss"},
 
-	"host/model":   {"internal/kernel", gonum},
-	"host/mixture": {"internal/kernel", "host/model", gonum},
+	"host/model":         {"internal/kernel", gonum},
+	"host/mixture":       {"internal/kernel", "host/model", gonum},
+	"host/mixture/joint": {"internal/kernel", "host/model", "host/mixture", gonum},
 
 	"host/gaussians": {"internal/numeric", gonum},
 
 	"host/scaling": {},
 
 	// What tests register.
-	"host/mixture/mixturetest": {"host/mixture", gonum},
+	"host/mixture/mixturetest": {"host/mixture", "host/mixture/joint", "host/model", gonum},
 
 	"host/optim":       {"internal/numeric", gonum},
 	"host/recheck":     {"internal/digits", "host/model"},
@@ -101,7 +102,7 @@ var imports = map[string][]string{
 	"host/explore": {"host/model", "host/dataset"},
 	"host/sample":  {"host/model", "host/mixture", "host/dataset", "internal/memory", "internal/numeric", "internal/stream", gonum},
 	"host/terms":   {"host/model", "host/scaling", "host/dataset", "internal/numeric", "internal/setting"},
-	"host/loss":    {"internal/kernel", "host/model", "host/mixture", "host/loss/constraint", "host/loss/gram", "host/loss/shrinkage", "internal/numeric", gonum},
+	"host/loss":    {"internal/kernel", "host/model", "host/mixture", "host/mixture/joint", "host/loss/constraint", "host/loss/gram", "host/loss/shrinkage", "internal/numeric", gonum},
 	"host/infer":   {"host/model", "host/mixture", "host/loss", "host/infer/leaveoneout", "host/infer/sandwich", "internal/numeric", gonum},
 	"host/native":  {"sdk", "host/model", "internal/kernel", "internal/numeric", gonum},
 	"host/fitted":  {"host/model", "host/mixture", "host/dataset", "host/fitted/check", "host/fitted/jsonfile", "host/fitted/progress", "host/fitted/stated", "host/infer", "host/native", "host/scaling", "host/terms", "internal/atomicfile", "internal/numeric", gonum},
@@ -125,7 +126,7 @@ var imports = map[string][]string{
 	"host/figures": {"solver", "host/experiment", "internal/shown", gonum, gonumPlot},
 	"host/problem": {"sdk", "internal/claims", "internal/kernel", "internal/memory", "host/model", "host/mixture", "host/dataset", "host/explore", "host/tensor", "host/loss", "host/native", gonum},
 	"host/moment":  {"sdk", "solver", "host/gaussians", "host/mixture", "host/model", "host/optim", "host/tensor", "host/problem", "internal/numeric", "internal/stream", gonum},
-	"host/search":  {"host/model", "host/mixture", "host/optim", "host/dataset", "host/loss", "host/infer", "host/infer/specification", "host/problem", "host/moment", "host/search/climb", "host/search/partition", "host/search/separation", "host/search/splitmerge", "host/search/starts", "internal/stream", gonum},
+	"host/search":  {"host/model", "host/mixture", "host/mixture/joint", "host/optim", "host/dataset", "host/loss", "host/infer", "host/infer/specification", "host/problem", "host/moment", "host/search/climb", "host/search/partition", "host/search/separation", "host/search/splitmerge", "host/search/starts", "internal/stream", gonum},
 
 	// Sums over a block's rows that know of no mixture.
 	"host/loss/gram": {"internal/kernel", "host/model", "internal/numeric", gonum},

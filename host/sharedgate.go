@@ -230,14 +230,7 @@ func (s *sharedGate) joined(of func(Target) *model.Params, what string) (*model.
 			return nil, problem.Refuse("the targets of the %s have another shape each", what)
 		}
 	}
-	noise := make([]model.VectorNoise, len(first.Sigma))
-	for i := range noise {
-		noise[i] = model.NewVectorNoise(len(coordinates), false)
-		for c, p := range coordinates {
-			noise[i].Scale[c] = p.Sigma[i]
-		}
-	}
-	return model.JoinCoordinates(coordinates, noise), nil
+	return model.JoinCoordinates(coordinates, nil), nil
 }
 
 // possibleVector is [possible] of several targets under one gate.

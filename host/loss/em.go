@@ -148,12 +148,13 @@ func addGateStep(w, d []float64) {
 	floats.Add(w, d)
 }
 
+// slowest is what is left of a noise level in a step at least. Annealing: one that falls faster than by half a step
+// freezes the posteriors before the experts have parted.
+const slowest = 0.5
+
 // stepNoise writes log σ after the experts' step, which has lowered the deviance. The own parameters of any other
 // density take a step of Newton's method together, of at most half of each.
 func (s *gradientSums) stepNoise(theta []float64, p *model.Params, density mixture.Density) {
-	// Annealing: a noise level that falls faster than by half a step freezes the
-	// posteriors before the experts have parted.
-	const slowest = 0.5
 	normal := mixture.Normal(density)
 	for m, sigma := range p.Sigma {
 		deviance, mass := s.ofLevel(m)
@@ -163,12 +164,7 @@ func (s *gradientSums) stepNoise(theta []float64, p *model.Params, density mixtu
 			least := mixture.Unit(density, slowest*sigma)
 			theta[s.noise(m)] = max(math.Log(max(deviance/mass, least))/2, s.ends[0].least)
 		default:
-			step := upwards(s.ownOf(m))
-			longest := -math.Log(slowest)
-			if most := floats.Norm(step, math.Inf(1)); most > longest {
-				floats.Scale(longest/most, step)
-			}
-			for q, v := range step {
+			for q, v := range upwards(s.own.ofLevel(m)) {
 				at := s.noise(q*s.levels + m)
 				theta[at] = s.ends[q].hold(math.Log(*s.parameters[at].In(p)) + v)
 			}
@@ -178,7 +174,7 @@ func (s *gradientSums) stepNoise(theta []float64, p *model.Params, density mixtu
 
 // upwards returns Newton's step for a score and minus its derivatives, packed as [mixture.Terms] has them, which goes
 // up whether or not these are positive definite: their eigenvalues are taken without their signs. It is 0 where there
-// is none.
+// is none, and at most −log slowest in each.
 func upwards(score, information []float64) []float64 {
 	n := len(score)
 	h := mat.NewSymDense(n, nil)
@@ -199,6 +195,10 @@ func upwards(score, information []float64) []float64 {
 		if along := mat.Dot(axis, mat.NewVecDense(n, score)); along != 0 {
 			step.AddScaledVec(step, along/max(math.Abs(value), leastCurvature), axis)
 		}
+	}
+	longest := -math.Log(slowest)
+	if most := mat.Norm(step, math.Inf(1)); most > longest {
+		step.ScaleVec(longest/most, step)
 	}
 	return step.RawVector().Data
 }

@@ -13,11 +13,10 @@ type gradientSums struct {
 	*layout
 	normal   bool
 	deviance []float64 // k: Σ r_i·u_i·(y−g_i), the residual sum of squares
-	// for every expert ∂log f_i/∂log ψ_i, and minus its second derivatives; empty where the noise is normal
-	own    []float64
-	mass   []float64 // k: Σ r_i
-	score  []float64 // k experts: Σ r_i·u_i·g′_i·x; then the gate's rows: Σ ∂log p/∂η_j·x
-	output []float64 // where there are outputs, for every expert Σ r_i·u_i and Σ r_i·u_i·g_i
+	own      ownSums   // empty where the noise is normal
+	mass     []float64 // k: Σ r_i
+	score    []float64 // k experts: Σ r_i·u_i·g′_i·x; then the gate's rows: Σ ∂log p/∂η_j·x
+	output   []float64 // where there are outputs, for every expert Σ r_i·u_i and Σ r_i·u_i·g_i
 }
 
 func newGradientSums(o *layout, normal bool) *gradientSums {
@@ -28,13 +27,13 @@ func newGradientSums(o *layout, normal bool) *gradientSums {
 		s.output = make([]float64, 2*o.k)
 	}
 	if !normal && o.own > 0 {
-		s.own = make([]float64, o.k*(o.own+o.own*(o.own+1)/2))
+		s.own = newOwnSums(o)
 	}
 	return s
 }
 
 func (s *gradientSums) values() [][]float64 {
-	return [][]float64{s.deviance, s.mass, s.score, s.output, s.own}
+	return [][]float64{s.deviance, s.mass, s.score, s.output, s.own.values}
 }
 
 func (s *gradientSums) ofExpert(i int) []float64 { return s.score[i*s.da : (i+1)*s.da] }
@@ -47,8 +46,8 @@ func (s *gradientSums) block(w *work) {
 	terms := w.termsOf(s.k)
 	for i, wt := range terms {
 		s.mass[i] += w.Sum(w.PostOf(i))
-		if s.own != nil {
-			s.addOwn(w, wt, i)
+		if s.own.values != nil {
+			s.own.add(w, wt, i)
 		}
 		w.Weigh(wt, i)
 		w.WeighRows(wt)
@@ -67,23 +66,33 @@ func (s *gradientSums) block(w *work) {
 	w.addGateScores(s.layout, s.ofGate())
 }
 
-// addOwn adds the sums of expert i's own parameters.
-func (s *gradientSums) addOwn(w *work, wt []float64, i int) {
-	scores, information := s.ownOfExpert(i)
-	for q := range s.layout.own {
-		w.OwnScore(wt, i, q)
+// ownSums are the sums of the own parameters of densities that are not normal: for every expert ∂log f_i/∂log ψ_i, and
+// minus its second derivatives, packed as [mixture.Terms] has them.
+type ownSums struct {
+	o      *layout
+	values []float64
+}
+
+func newOwnSums(o *layout) ownSums {
+	return ownSums{o, make([]float64, o.k*(o.own+o.own*(o.own+1)/2))}
+}
+
+// add adds those of expert i, with room for the rows' terms.
+func (s ownSums) add(w *work, wt []float64, i int) {
+	scores, information := s.ofExpert(i)
+	for q := range s.o.own {
+		w.ownScore(wt, i, q)
 		scores[q] += w.Sum(wt)
-		for p := q; p < s.layout.own; p++ {
-			w.OwnComplete(wt, i, q, p)
+		for p := q; p < s.o.own; p++ {
+			w.ownComplete(wt, i, q, p)
 			information[mixture.OwnAt(q, p)] += w.Sum(wt)
 		}
 	}
 }
 
-// ownOfExpert returns the scores of expert i's own parameters, and their information, packed as [mixture.Terms] has it.
-func (s *gradientSums) ownOfExpert(i int) (scores, information []float64) {
-	q := s.layout.own
-	v := s.own[i*(q+q*(q+1)/2):]
+func (s ownSums) ofExpert(i int) (scores, information []float64) {
+	q := s.o.own
+	v := s.values[i*(q+q*(q+1)/2):]
 	return v[:q], v[q : q+q*(q+1)/2]
 }
 
@@ -106,8 +115,8 @@ func (s *gradientSums) write(dst []float64, factor float64, p *model.Params, den
 	}
 	if s.free.Sigma {
 		for m := range s.levels {
-			if s.own != nil {
-				scores, _ := s.ownOf(m)
+			if s.own.values != nil {
+				scores, _ := s.own.ofLevel(m)
 				for q, score := range scores {
 					dst[s.noise(q*s.levels+m)] = factor * score
 				}
@@ -133,13 +142,13 @@ func (s *gradientSums) ofLevel(m int) (deviance, mass float64) {
 	return s.deviance[m], s.mass[m]
 }
 
-// ownOf returns the scores of log ψ at level m, and minus their second derivatives, packed, of the complete data.
-func (s *gradientSums) ownOf(m int) (scores, information []float64) {
-	q := s.layout.own
+// ofLevel returns the scores of log ψ at level m, and minus their second derivatives, packed, of the complete data.
+func (s ownSums) ofLevel(m int) (scores, information []float64) {
+	q := s.o.own
 	scores, information = make([]float64, q), make([]float64, q*(q+1)/2)
-	for i := range s.k {
-		if s.levels == 1 || i == m {
-			u, h := s.ownOfExpert(i)
+	for i := range s.o.k {
+		if s.o.levels == 1 || i == m {
+			u, h := s.ofExpert(i)
 			floats.Add(scores, u)
 			floats.Add(information, h)
 		}

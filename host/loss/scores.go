@@ -71,8 +71,30 @@ func (w *work) differentiate() {
 		w.Differentiate(w.dg)
 		return
 	}
-	o := w.derivatives.o
-	w.DifferentiateBy(w.derivatives, w.score, o.m, o.own, o.levels)
+	o := w.vectorWork.o
+	w.DifferentiateBy(w.Experts, w.LinearScores(), o.m, o.own, o.levels)
+}
+
+// scoreOf returns ∂log f_i/∂z_ia in place i·M + a.
+func (w *work) scoreOf(at int) []float64 { return w.row(w.vectorWork.LinearScores(), at) }
+
+// ownScore writes r_i·∂log f_i/∂log ψ_iq, ownComplete minus its second derivatives.
+func (w *work) ownScore(dst []float64, i, q int) {
+	if w.vectorWork == nil {
+		w.OwnScore(dst, i, q)
+		return
+	}
+	w.Experts.OwnScore(dst, i, q)
+	kernel.Mul(dst, dst, w.PostOf(i))
+}
+
+func (w *work) ownComplete(dst []float64, i, q, p int) {
+	if w.vectorWork == nil {
+		w.OwnComplete(dst, i, q, p)
+		return
+	}
+	w.Own(dst, i, q, p)
+	kernel.Mul(dst, dst, w.PostOf(i))
 }
 
 // addGateScores adds Σ ∂log p/∂η_j·x of the gate's rows to dst, where the gate is free.

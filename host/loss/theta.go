@@ -92,8 +92,8 @@ type layout struct {
 	expert, gate    []int       // columns of the free coefficients of an expert and of a gate; d is the column of ones
 	da, dw          int         // their numbers
 	slopes          []int       // which of an expert's are of features
-	correlated      bool        // whether the noise of several targets may be
-	joined          [][2]int    // targets a ≤ b that the noise may join, whose products an M-step needs
+	correlated      bool        // whether the normal noise of several targets may be
+	joined          [][2]int    // targets a ≤ b that the noise may join, for the M-step; nil of one target
 	width           int         // columns of the design, ones included
 	atGate, atNoise int         // where in θ the gate begins and the noise levels
 	atOutput        int         // where the outputs begin: all c, then all s
@@ -135,13 +135,14 @@ func spans(own []mixture.OwnParameter, floor float64) []span {
 }
 
 func newLayout(p *model.Params, free Free, ends []span) *layout {
-	return newLayoutOf(p, free, ends, 1, min(1, len(p.Sigma))+len(p.Own)-free.GivenOwn)
+	return newLayoutOf(p, free, ends, 1, nil, min(1, len(p.Sigma))+len(p.Own)-free.GivenOwn)
 }
 
-// newLayoutOf is newLayout of m targets, each of the shape of p, with so many own parameters at a noise level.
-func newLayoutOf(p *model.Params, free Free, ends []span, m, own int) *layout {
+// newLayoutOf is newLayout of m targets, each of the shape of p, of which the noise may join some, with so many own
+// parameters at a noise level.
+func newLayoutOf(p *model.Params, free Free, ends []span, m int, joined [][2]int, own int) *layout {
 	o := &layout{free: free, k: p.K, d: p.D, classes: p.Classes(), gates: p.Gates(), levels: len(p.Sigma),
-		m: m, means: m * p.K, own: own, width: p.D, ends: ends}
+		m: m, means: m * p.K, joined: joined, own: own, width: p.D, ends: ends}
 	o.noises = o.levels * o.own
 	for _, g := range p.GateNodes() {
 		rows := make([]int, len(g.Ends)-1)
@@ -224,7 +225,7 @@ func (o *layout) list() (out []Parameter) {
 	if o.free.Sigma {
 		for m := range o.noises {
 			q := Parameter{Part: model.Noise, Index: m, Feature: -1}
-			if o.m == 1 {
+			if o.joined == nil {
 				q.Index, q.Own = o.levelOf(m)
 			}
 			out = append(out, q)
@@ -239,7 +240,7 @@ func (o *layout) list() (out []Parameter) {
 // levelOf returns the noise level of place m of ψ, and which of the own parameters of that level it has: of several
 // targets those of a level stand beside each other.
 func (o *layout) levelOf(m int) (level, own int) {
-	if o.m > 1 {
+	if o.joined != nil {
 		return m / o.own, m % o.own
 	}
 	return m % o.levels, m / o.levels
@@ -293,9 +294,11 @@ func (o *layout) pack(theta []float64, in func(q Parameter) *float64) {
 // unpack writes θ, its gates within their bounds, to the free parameters, which are in those places.
 func (o *layout) unpack(in func(q Parameter) *float64, theta []float64) {
 	theta = o.ties.Projected(o.bound.Projected(theta))
-	o.each(in, func(at int, v *float64) { *v = theta[at] }, func(at int, sigma *float64) {
-		*sigma = math.Exp(o.endsOf(at).hold(theta[at]))
-	})
+	o.each(in, func(at int, v *float64) {
+		if *v = theta[at]; o.parameters[at].Part == model.Noise {
+			*v = o.endsOf(at).hold(*v)
+		}
+	}, func(at int, sigma *float64) { *sigma = math.Exp(o.endsOf(at).hold(theta[at])) })
 }
 
 // endsOf returns what place at of θ, which is one of ψ, may be.
@@ -308,7 +311,7 @@ func (o *layout) endsOf(at int) span {
 // with those of all others.
 func (o *layout) each(in func(q Parameter) *float64, coef, scale func(at int, v *float64)) {
 	for at, q := range o.parameters {
-		if q.Part == model.Noise && (o.m == 1 || q.Index%o.own < o.m) {
+		if q.Part == model.Noise && (o.joined == nil || q.Index%o.own < o.m) {
 			scale(at, in(q))
 		} else {
 			coef(at, in(q))

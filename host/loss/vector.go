@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/gatedlearning/moe/host/mixture/joint"
 	"github.com/gatedlearning/moe/host/model"
 )
 
@@ -15,10 +16,11 @@ import (
 //
 //	L(θ) = −(1/n) Σ_rows log Σ_i p_i(x)·N(y | μ_i(x), Σ_i),   μ_ic = g(⟨a_ic,x⟩+b_ic)
 //
-// all constants included (002 Eq. 4 with the gate shared). For M = 1 it is [Likelihood].
+// all constants included (002 Eq. 4 with the gate shared), or with another [joint.Density] in the place of N. For
+// M = 1 and normal noise it is [Likelihood].
 // θ lists for every expert and each of its coordinates a_ic (and b_ic), then the gate as
-// [Likelihood] does, then for every noise log s_1, …, log s_M and, where it is full, the
-// u_cb of [model.VectorNoise].
+// [Likelihood] does, then for every noise log s_1, …, log s_M and [model.VectorNoise.Others]: where normal noise is
+// full the u_cb.
 //
 // A Vector keeps scratch space: it is not safe for concurrent use.
 type Vector struct {
@@ -39,7 +41,10 @@ func NewVector(rows model.Rows, act model.Activation, base *model.VectorParams, 
 	for _, of := range t {
 		o.ends = append(o.ends, span{math.Log(sigmaFloor(of.RMS, of.Deviation, o.levels)), mostLog})
 	}
-	for range o.own - o.m { // u may be anything
+	for _, q := range joint.Of(base.Family).Own(base.M) {
+		o.ends = append(o.ends, span{q.Least, q.Most})
+	}
+	for len(o.ends) < o.own { // u may be anything
 		o.ends = append(o.ends, span{math.Inf(-1), math.Inf(1)})
 	}
 	return newVector(newVectorPasses(o, rows, act, workers), base, t[0].Weight, err)
@@ -56,12 +61,12 @@ func newVectorLayout(p *model.VectorParams, free Free) *layout {
 	full, joined := p.Noise[0].Lower != nil, [][2]int{}
 	for a := range p.M {
 		joined = append(joined, [2]int{a, a})
-		for b := a + 1; b < p.M && full; b++ {
+		for b := a + 1; b < p.M && (full || p.Family != ""); b++ {
 			joined = append(joined, [2]int{a, b})
 		}
 	}
-	o := newLayoutOf(p.Coordinate(0), free, nil, p.M, len(p.Noise[0].Scale)+len(p.Noise[0].Lower))
-	o.correlated, o.joined = full, joined
+	o := newLayoutOf(p.Coordinate(0), free, nil, p.M, joined, p.M+len(p.Noise[0].Others()))
+	o.correlated = full
 	return o
 }
 
@@ -103,7 +108,8 @@ func (l *Vector) Degenerate(ctx context.Context, p *model.VectorParams) (bool, e
 // EMStep writes the next EM iterate after θ to dst and returns L(θ). The M-step is weighted
 // multivariate least squares for the regressors (one Gauss–Newton step where g is not
 // linear, in the metric of Σ_i⁻¹), the weighted scatter of the residuals for the noise, whose
-// scales shrink by at most half a step, and the step of [Likelihood.EMStep] for the gate.
+// scales shrink by at most half a step, and the step of [Likelihood.EMStep] for the gate. Of another density it is a
+// step of Fisher's scoring for the regressors, and one of Newton's method for ψ.
 // dst may not be θ.
 func (l *Vector) EMStep(ctx context.Context, dst, theta []float64) (float64, error) {
 	theta = l.bound.Projected(theta)
@@ -114,13 +120,13 @@ func (l *Vector) EMStep(ctx context.Context, dst, theta []float64) (float64, err
 	}
 	for i := range l.k {
 		at := l.regressor(i * l.m)
-		s.several.experts.step(dst[at:at+l.m*l.da], i, l.several.factors[min(i, l.levels-1)], s.several.gradient)
+		s.several.experts.step(dst[at:at+l.m*l.da], i, l.several.noises[min(i, l.levels-1)].Weight, s.several.gradient)
 	}
 	l.held.step(l.gating(dst), l.penalised(s.several.gradient.ofGate(), theta))
 	l.Project(dst)
 	for level := range l.levels {
 		at := l.noiseAt(level, 0)
-		s.several.gradient.stepNoise(dst[at:at+l.own], level, l.several.factors[level])
+		s.several.gradient.stepNoise(dst[at:at+l.own], level, l.several.noises[level])
 	}
 	return l.objective(s.loglik, theta), nil
 }

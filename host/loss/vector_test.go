@@ -197,45 +197,50 @@ func TestVectorIsTheDensity(t *testing.T) {
 // TestVectorDerivatives: gradient and information are those of differences, and the same
 // bytes at any number of workers.
 func TestVectorDerivatives(t *testing.T) {
-	ctx := t.Context()
 	for _, c := range vectorCases {
 		rng := rand.New(rand.NewPCG(2, 51))
 		data := drawVector(rng, c.act, c.params(rng, 0.7), 600, c.general)
-		p := c.params(rng, 0.9)
-		l := NewVector(data, c.act, p, All, 2)
-		theta, dim := l.Theta(p), l.Dim()
-		score, up, down, grad := make([]float64, dim), make([]float64, dim), make([]float64, dim), make([]float64, dim)
-		h, info := mat.NewSymDense(dim, nil), mat.NewSymDense(dim, nil)
-		value, err := l.Exact(nil).Hessian(ctx, h, grad, theta)
-		if err != nil {
-			t.Fatal(err)
+		checkDerivatives(t, c, data, c.params(rng, 0.9))
+	}
+}
+
+// checkDerivatives holds those at p of a likelihood against differences.
+func checkDerivatives(t *testing.T, c vectorCase, data *model.Data, p *model.VectorParams) {
+	t.Helper()
+	ctx := t.Context()
+	l := NewVector(data, c.act, p, All, 2)
+	theta, dim := l.Theta(p), l.Dim()
+	score, up, down, grad := make([]float64, dim), make([]float64, dim), make([]float64, dim), make([]float64, dim)
+	h, info := mat.NewSymDense(dim, nil), mat.NewSymDense(dim, nil)
+	value, err := l.Exact(nil).Hessian(ctx, h, grad, theta)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Information(ctx, info, score, p, nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, workers := range []int{1, 3} {
+		other, g := mat.NewSymDense(dim, nil), make([]float64, dim)
+		v, _ := NewVector(data, c.act, p, All, workers).Exact(nil).Hessian(ctx, other, g, theta)
+		if v != value || !slices.Equal(g, grad) || !mat.Equal(other, h) {
+			t.Errorf("%s: other bytes with %d workers", c.name, workers)
 		}
-		if err := l.Information(ctx, info, score, p, nil); err != nil {
-			t.Fatal(err)
+	}
+	const step = 1e-6
+	for i := range theta {
+		x := slices.Clone(theta)
+		x[i] = theta[i] + step
+		above, _ := l.Grad(ctx, up, x)
+		x[i] = theta[i] - step
+		below, _ := l.Grad(ctx, down, x)
+		// Rounding of a value of order 10 and of its gradient, 1e−15, over the step.
+		if want := (above - below) / (2 * step); math.Abs(grad[i]-want) > 2e-8 || math.Abs(score[i]/l.Rows()+grad[i]) > 1e-12 {
+			t.Errorf("%s: entry %d of the gradient is %v, want %v; the score has %v", c.name, i, grad[i], want, score[i]/l.Rows())
 		}
-		for _, workers := range []int{1, 3} {
-			other, g := mat.NewSymDense(dim, nil), make([]float64, dim)
-			v, _ := NewVector(data, c.act, p, All, workers).Exact(nil).Hessian(ctx, other, g, theta)
-			if v != value || !slices.Equal(g, grad) || !mat.Equal(other, h) {
-				t.Errorf("%s: other bytes with %d workers", c.name, workers)
-			}
-		}
-		const step = 1e-6
-		for i := range theta {
-			x := slices.Clone(theta)
-			x[i] = theta[i] + step
-			above, _ := l.Grad(ctx, up, x)
-			x[i] = theta[i] - step
-			below, _ := l.Grad(ctx, down, x)
-			// Rounding of a value of order 10 and of its gradient, 1e−15, over the step.
-			if want := (above - below) / (2 * step); math.Abs(grad[i]-want) > 2e-8 || math.Abs(score[i]/l.Rows()+grad[i]) > 1e-12 {
-				t.Errorf("%s: entry %d of the gradient is %v, want %v; the score has %v", c.name, i, grad[i], want, score[i]/l.Rows())
-			}
-			for j := range theta {
-				want := (up[j] - down[j]) / (2 * step)
-				if math.Abs(h.At(i, j)-want) > 1e-7 || math.Abs(info.At(i, j)/l.Rows()-h.At(i, j)) > 1e-12 {
-					t.Errorf("%s: entry (%d, %d) of the Hessian is %v, want %v", c.name, i, j, h.At(i, j), want)
-				}
+		for j := range theta {
+			want := (up[j] - down[j]) / (2 * step)
+			if math.Abs(h.At(i, j)-want) > 1e-7 || math.Abs(info.At(i, j)/l.Rows()-h.At(i, j)) > 1e-12 {
+				t.Errorf("%s: entry (%d, %d) of the Hessian is %v, want %v", c.name, i, j, h.At(i, j), want)
 			}
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/gatedlearning/moe/host/loss/gram"
+	"github.com/gatedlearning/moe/host/mixture/joint"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/internal/kernel"
 )
@@ -17,16 +18,20 @@ type vectorGradient struct {
 	mass    []float64 // k: Σ r_i
 	score   []float64 // k·m coordinates: Σ r_i·∂log f_i/∂z_ic·x; then the gate's rows
 	scatter []float64 // k × m×m, its upper triangle: Σ r_i·t_a·t_b of the residuals t
+	own     ownSums   // none where the noise is normal
 }
 
-func newVectorGradient(o *layout) *vectorGradient {
+func newVectorGradient(o *layout, normal bool) *vectorGradient {
 	k := func(n int) []float64 { return make([]float64, o.k*n) }
-	return &vectorGradient{layout: o, mass: k(1), score: make([]float64, o.atNoise),
-		scatter: k(o.m * o.m)}
+	s := &vectorGradient{layout: o, mass: k(1), score: make([]float64, o.atNoise), scatter: k(o.m * o.m)}
+	if !normal {
+		s.own = newOwnSums(o)
+	}
+	return s
 }
 
 func (s *vectorGradient) values() [][]float64 {
-	return [][]float64{s.mass, s.score, s.scatter}
+	return [][]float64{s.mass, s.score, s.scatter, s.own.values}
 }
 
 // ofGate returns the scores of all rows of the gate.
@@ -36,6 +41,9 @@ func (s *vectorGradient) block(w *work) {
 	terms := w.termsOf(s.means)
 	for i := range s.k {
 		s.mass[i] += w.Sum(w.PostOf(i))
+		if s.own.values != nil {
+			s.own.add(w, terms[i*s.m], i)
+		}
 		for a := range s.m {
 			wt := terms[i*s.m+a]
 			kernel.Mul(wt, w.PostOf(i), w.row(w.res, i*s.m+a))
@@ -43,7 +51,7 @@ func (s *vectorGradient) block(w *work) {
 			for b := a; b < s.m; b++ {
 				s.scatter[(i*s.m+a)*s.m+b] += kernel.Dot(wt, w.row(w.res, i*s.m+b))
 			}
-			kernel.Mul(wt, w.PostOf(i), w.row(w.score, i*s.m+a))
+			kernel.Mul(wt, w.PostOf(i), w.scoreOf(i*s.m+a))
 			w.WeighRows(wt)
 		}
 	}
@@ -71,15 +79,22 @@ func (s *vectorGradient) ofLevel(level int) (scatter *mat.SymDense, mass float64
 // write writes the gradient, times factor, to dst. With S the scatter of a level
 //
 //	∂/∂log s_c = (U·S·Uᵀ)_cc/s_c² − Σ r,   ∂/∂u_cb = −(U·S)_cb/s_c²
-func (s *vectorGradient) write(dst []float64, factor float64, p *model.VectorParams) {
+//
+// where the noise is normal.
+func (s *vectorGradient) write(dst []float64, factor float64, noises []joint.Noise) {
 	floats.ScaleTo(dst[:s.atNoise], factor, s.score)
-	for level, n := range p.Noise {
+	for level, n := range noises {
+		if s.own.values != nil {
+			scores, _ := s.own.ofLevel(level)
+			floats.ScaleTo(dst[s.noiseAt(level, 0):s.noiseAt(level, s.layout.own)], factor, scores)
+			continue
+		}
 		scatter, mass := s.ofLevel(level)
 		unit := mat.NewDense(s.m, s.m, n.Unit())
 		var left, both mat.Dense
 		left.Mul(unit, scatter)
 		both.Mul(&left, unit.T())
-		for l := range s.own {
+		for l := range s.layout.own {
 			at := s.noiseAt(level, l)
 			if l < s.m {
 				dst[at] = factor * (both.At(l, l)/n.Scale[l]/n.Scale[l] - mass)
@@ -92,9 +107,16 @@ func (s *vectorGradient) write(dst []float64, factor float64, p *model.VectorPar
 }
 
 // stepNoise writes the noise of the scatter, which the experts' step has lowered, to its
-// part of θ: none of its scales less than half of what it was (see [gradientSums.stepNoise]).
-func (s *vectorGradient) stepNoise(theta []float64, level int, was vectorFactor) {
-	const slowest = 0.5
+// part of θ: none of its scales less than half of what it was (see [gradientSums.stepNoise]). ψ of another density
+// takes the step of that.
+func (s *vectorGradient) stepNoise(theta []float64, level int, noise joint.Noise) {
+	was := noise.Normal
+	if was == nil {
+		for q, v := range upwards(s.own.ofLevel(level)) {
+			theta[q] = s.ends[q].hold(theta[q] + v)
+		}
+		return
+	}
 	scatter, mass := s.ofLevel(level)
 	if mass <= 0 {
 		return
@@ -103,7 +125,7 @@ func (s *vectorGradient) stepNoise(theta []float64, level int, was vectorFactor)
 	white := mat.NewDense(s.m, s.m, nil)
 	for c := range s.m {
 		for b := range c + 1 {
-			white.Set(c, b, was.unit[c*s.m+b]/was.Scale[c])
+			white.Set(c, b, was.Unit[c*s.m+b]/was.Scale[c])
 		}
 	}
 	var left, both mat.Dense
@@ -132,8 +154,8 @@ func (s *vectorGradient) stepNoise(theta []float64, level int, was vectorFactor)
 	next := mat.NewDense(s.m, s.m, step.Unit())
 	next.Apply(func(c, b int, v float64) float64 { return v * was.Scale[c] / was.Scale[b] }, next)
 	var unit mat.Dense
-	unit.Mul(next, mat.NewDense(s.m, s.m, was.unit))
-	for l := s.m; l < s.own; l++ {
+	unit.Mul(next, mat.NewDense(s.m, s.m, was.Unit))
+	for l := s.m; l < s.layout.own; l++ {
 		c, b := s.pairOf(l)
 		theta[l] = unit.At(c, b)
 	}
@@ -142,8 +164,8 @@ func (s *vectorGradient) stepNoise(theta []float64, level int, was vectorFactor)
 // vectorExperts are the curvatures of the experts' M-step and what its residuals pull at,
 // for the pairs of coordinates that the noise may join.
 type vectorExperts struct {
-	grams           // of every expert, for its pairs a ≤ b: Σ r_i·g′_a·g′_b·x·xᵀ
-	cross []float64 // of every expert, for a and b: Σ r_i·g′_a·t_b·x
+	grams           // of every expert, for its pairs a ≤ b: Σ r_i·g′_a·g′_b·x·xᵀ, see [joint.Experts.Curvature]
+	cross []float64 // of every expert, for a and b: Σ r_i·g′_a·t_b·x, or [joint.Experts.Pull] for it
 
 	apart, joint *gram.System // of one coordinate's step, and of all
 }
@@ -162,18 +184,15 @@ func (s *vectorExperts) crossOf(i, a, b int) []float64 {
 func (s *vectorExperts) block(w *work) {
 	m := s.m
 	g := s.Begin(&w.Design)
-	wt, lever := w.terms[:w.N], w.more[:w.N]
+	wt := w.terms[:w.N]
 	for i := range s.k {
 		for _, p := range s.joined {
-			kernel.Mul(lever, w.PostOf(i), w.row(w.dg, i*m+p[0]))
-			kernel.Mul(g.Terms, lever, w.row(w.dg, i*m+p[1]))
+			w.Curvature(g.Terms, i, p[0], p[1])
 			g.Next()
 		}
 		for a := range m {
-			kernel.Mul(lever, w.PostOf(i), w.row(w.dg, i*m+a))
 			for b := range m {
-				if a == b || s.correlated {
-					kernel.Mul(wt, lever, w.row(w.res, i*m+b))
+				if w.Pull(wt, i, a, b) {
 					w.AddWeighted(s.crossOf(i, a, b), wt, s.expert)
 				}
 			}
@@ -183,9 +202,9 @@ func (s *vectorExperts) block(w *work) {
 
 // step adds the weighted least squares step of expert i to its coefficients, and takes what
 // it gains, exactly where g is linear, off the scatter.
-func (s *vectorExperts) step(coef []float64, i int, f vectorFactor, g *vectorGradient) {
-	if s.correlated {
-		s.stepJoint(coef, i, f, g)
+func (s *vectorExperts) step(coef []float64, i int, weight []float64, g *vectorGradient) {
+	if len(s.joined) > s.m {
+		s.stepJoint(coef, i, weight, g)
 		return
 	}
 	if s.apart == nil {
@@ -205,15 +224,15 @@ func (s *vectorExperts) step(coef []float64, i int, f vectorFactor, g *vectorGra
 }
 
 // stepJoint is step of all coordinates together, each in units of its own precision.
-func (s *vectorExperts) stepJoint(coef []float64, i int, f vectorFactor, g *vectorGradient) {
+func (s *vectorExperts) stepJoint(coef []float64, i int, weight []float64, g *vectorGradient) {
 	m, da, n := s.m, s.da, len(s.joined)
 	if s.joint == nil {
 		s.joint = gram.NewSystem(m * da)
 	}
-	unit := func(a int) float64 { return 1 / math.Sqrt(f.precision[a*m+a]) }
+	unit := func(a int) float64 { return 1 / math.Sqrt(weight[a*m+a]) }
 	for p, of := range s.joined {
 		a, b := of[0], of[1]
-		s.Put(s.joint.H, i*n+p, a*da, b*da, s.expert, s.expert, f.precision[a*m+b]*unit(a)*unit(b))
+		s.Put(s.joint.H, i*n+p, a*da, b*da, s.expert, s.expert, weight[a*m+b]*unit(a)*unit(b))
 	}
 	if !s.joint.Factorize() {
 		return
@@ -221,7 +240,7 @@ func (s *vectorExperts) stepJoint(coef []float64, i int, f vectorFactor, g *vect
 	pull := make([]float64, m*da)
 	for a := range m {
 		for b := range m {
-			floats.AddScaled(pull[a*da:(a+1)*da], f.precision[a*m+b]*unit(a), s.crossOf(i, a, b))
+			floats.AddScaled(pull[a*da:(a+1)*da], weight[a*m+b]*unit(a), s.crossOf(i, a, b))
 		}
 	}
 	step := s.joint.Solve(pull)

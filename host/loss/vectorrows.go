@@ -37,8 +37,8 @@ func (v *VectorRows) Posterior(i int) []float64 { return v.work.PostOf(i) }
 // Predictor returns ⟨a_ic,x⟩ + b_ic.
 func (v *VectorRows) Predictor(i, c int) []float64 { return v.work.row(v.work.z, i*v.passes.m+c) }
 
-// Standard returns e_ic = (U(y−μ_i))_c/s_c, which are N(0, I) where the row is expert i's.
-func (v *VectorRows) Standard(i, c int) []float64 { return v.work.row(v.work.std, i*v.passes.m+c) }
+// Standard is [joint.Experts.Standard] of the rows, valid until it is asked again.
+func (v *VectorRows) Standard(i, c int) []float64 { return v.work.Standard(i, c) }
 
 // GateScore writes to dst the derivative of log p(y|x) by the predictor of gate row j.
 func (v *VectorRows) GateScore(dst []float64, j int) { v.work.GateScore(dst, j) }

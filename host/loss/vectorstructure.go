@@ -29,9 +29,9 @@ func (s *vectorStructure) block(w *work) {
 	ru := w.more[:w.N]
 	for i := range s.k {
 		for a := range m {
-			kernel.Mul(ru, w.PostOf(i), w.row(w.score, i*m+a))
+			kernel.Mul(ru, w.PostOf(i), w.scoreOf(i*m+a))
 			for b := a; b < m; b++ {
-				kernel.Mul(g.Terms, ru, w.row(w.score, i*m+b))
+				kernel.Mul(g.Terms, ru, w.scoreOf(i*m+b))
 				g.Next()
 			}
 		}
@@ -71,11 +71,11 @@ func (l *Vector) Structure(ctx context.Context, p *model.VectorParams) (*Structu
 func (l *Vector) axis(s *sums, i int, units []float64) []float64 {
 	m, da := l.m, l.da
 	g, ge := mat.NewSymDense(m*da, nil), mat.NewSymDense(m*da, nil)
-	f := l.several.factors[min(i, l.levels-1)]
+	weight := l.several.noises[min(i, l.levels-1)].Weight
 	for p, of := range l.joined {
 		a, b := of[0], of[1]
 		s.several.experts.Put(g, i*len(l.joined)+p, a*da, b*da, l.expert, l.expert,
-			f.precision[a*m+b]*units[a]*units[b])
+			weight[a*m+b]*units[a]*units[b])
 	}
 	at := i * m * (m + 1) / 2
 	for a := range m {

@@ -143,7 +143,7 @@ func Register(d Density) {
 	}
 	names := map[string]bool{}
 	for q, own := range d.Own() {
-		sound := ownName().MatchString(own.Name) && !names[own.Name] &&
+		sound := OwnName().MatchString(own.Name) && !names[own.Name] &&
 			(own.Name == Sigma) == (q == 0 && d.Domain().Scale)
 		if !sound || !(own.Least >= 0 && own.Least < own.Start && own.Start < own.Most) {
 			panic(fmt.Sprintf("mixture: density %q cannot be registered: its own parameter %d is %+v", d.Name(), q+1,
@@ -157,7 +157,8 @@ func Register(d Density) {
 // Sigma is the name of an own parameter that is the scale of y.
 const Sigma = "sigma"
 
-var ownName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`) })
+// OwnName is what own parameters may be called.
+var OwnName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`) })
 
 // Densities lists the names of the densities that are known, in order.
 func Densities() []string {

@@ -12,6 +12,8 @@ import (
 // outputs are vectors of M coordinates, under one gate (002 Eq. 4 with the gate shared):
 //
 //	P(z=i|x) as of [Params],   y | z=i, x ~ N((g(⟨a_i1,x⟩+b_i1), …, g(⟨a_iM,x⟩+b_iM)), Σ_i)
+//
+// or of another density with these means.
 type VectorParams struct {
 	K, D, M             int
 	Regressors          []float64     // (K·M)×D, row-major: a_ic is row i·M+c
@@ -20,6 +22,8 @@ type VectorParams struct {
 	GatingIntercepts    []float64     // as of [Params]
 	Tree                Hierarchy     // as of [Params]
 	Noise               []VectorNoise // one of all experts, or K
+	// Family is the density of y under an expert, by its name in host/mixture/joint; "" is N.
+	Family string `json:",omitempty"`
 }
 
 // VectorNoise is N(0, Σ) in ℝ^M by the regressions of every coordinate on those before:
@@ -27,10 +31,19 @@ type VectorParams struct {
 //	ε_c = −Σ_{b<c} u_cb·ε_b + s_c·N(0,1),   so that U·Σ·Uᵀ = diag(s²)
 //
 // with u the rows of the unit lower triangular U (Pourahmadi 1999). Any s > 0 and any u
-// are those of one Σ.
+// are those of one Σ. Other densities have a scale of every target too, and own parameters of their kind.
 type VectorNoise struct {
 	Scale []float64 // M values s_c
 	Lower []float64 // M(M−1)/2 values u_10, u_20, u_21, …; nil where Σ is diagonal
+	Own   []float64 `json:",omitempty"` // of another density than N: what it has beside the scales
+}
+
+// Others are the parameters beside the scales; they alias n.
+func (n VectorNoise) Others() []float64 {
+	if n.Own != nil {
+		return n.Own
+	}
+	return n.Lower
 }
 
 // NewVectorParams returns zero parameters with one noise, of scales 1: diagonal, or full.
@@ -61,7 +74,7 @@ func (p *VectorParams) Clone() *VectorParams {
 	c.Gating, c.GatingIntercepts = slices.Clone(p.Gating), slices.Clone(p.GatingIntercepts)
 	c.Noise = make([]VectorNoise, len(p.Noise))
 	for i, n := range p.Noise {
-		c.Noise[i] = VectorNoise{slices.Clone(n.Scale), slices.Clone(n.Lower)}
+		c.Noise[i] = VectorNoise{slices.Clone(n.Scale), slices.Clone(n.Lower), slices.Clone(n.Own)}
 	}
 	return &c
 }
@@ -92,7 +105,7 @@ func (p *VectorParams) Predictors(dst []float64, b *Block) {
 }
 
 // Coordinate returns the mixture of coordinate c alone: that of the marginal density of y_c
-// given x.
+// given x where the noise is normal, and with normal noise of the same scale where it is another.
 func (p *VectorParams) Coordinate(c int) *Params {
 	out := p.OfGate().Clone()
 	out.Regressors = make([]float64, p.K*p.D)
@@ -107,19 +120,29 @@ func (p *VectorParams) Coordinate(c int) *Params {
 	}
 	out.Sigma = make([]float64, len(p.Noise))
 	for i, n := range p.Noise {
-		out.Sigma[i] = math.Sqrt(n.Covariance().At(c, c))
+		if out.Sigma[i] = n.Scale[c]; p.Family == "" {
+			out.Sigma[i] = math.Sqrt(n.Covariance().At(c, c))
+		}
 	}
 	return out
 }
 
 // JoinCoordinates returns the mixture with these mixtures of its coordinates, which have
-// one gate, that of the first, and with this noise.
+// one gate, that of the first, and with this noise; nil is that of every coordinate, independent.
 func JoinCoordinates(coordinates []*Params, noise []VectorNoise) *VectorParams {
 	first := coordinates[0].Clone()
 	p := NewVectorParams(first.K, first.D, len(coordinates), false)
 	p.Gating, p.GatingIntercepts, p.Tree = first.Gating, first.GatingIntercepts, first.Tree
 	if first.RegressorIntercepts != nil {
 		p.RegressorIntercepts = make([]float64, p.K*p.M)
+	}
+	if noise == nil {
+		noise = make([]VectorNoise, len(first.Sigma))
+		for i := range noise {
+			for _, q := range coordinates {
+				noise[i].Scale = append(noise[i].Scale, q.SigmaOf(i))
+			}
+		}
 	}
 	p.Noise = noise
 	for c, q := range coordinates {
@@ -147,7 +170,9 @@ func (p *VectorParams) Each(fn func(*Params) *Params, perm []int) *VectorParams 
 			noise[j] = p.Noise[i]
 		}
 	}
-	return JoinCoordinates(coordinates, noise)
+	out := JoinCoordinates(coordinates, noise)
+	out.Family = p.Family
+	return out
 }
 
 // lower returns u_cb, b < c.

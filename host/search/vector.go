@@ -7,6 +7,7 @@ import (
 	"github.com/gatedlearning/moe/host/infer"
 	"github.com/gatedlearning/moe/host/infer/specification"
 	"github.com/gatedlearning/moe/host/loss"
+	"github.com/gatedlearning/moe/host/mixture/joint"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/moment"
 	"github.com/gatedlearning/moe/host/optim"
@@ -21,7 +22,8 @@ type VectorTask struct {
 	Problems []*problem.Problem
 	Evidence []*moment.Evidence // of every target
 	Rows     model.Rows         // with all targets, see model.Beside
-	Full     bool               // whether the noise of a row's targets may be correlated
+	Full     bool               // whether the normal noise of a row's targets may be correlated
+	Family   string             // of another density than the normal one its name, see [model.VectorParams]
 	Starts   int                // at most
 	Own      *model.VectorParams
 	Survey   SurveyingSeveral // of a small table, before the screening; nil for none
@@ -70,14 +72,12 @@ func (t *VectorTask) blank() *model.VectorParams {
 
 // Join makes a start of those of the targets, whose noise is independent at first.
 func (t *VectorTask) Join(coordinates []*model.Params) *model.VectorParams {
-	noise := make([]model.VectorNoise, len(coordinates[0].Sigma))
-	for i := range noise {
-		noise[i] = model.NewVectorNoise(len(coordinates), t.Full)
-		for c, q := range coordinates {
-			noise[i].Scale[c] = q.SigmaOf(i)
-		}
+	p := model.JoinCoordinates(coordinates, nil)
+	p.Family = t.Family
+	for i := range p.Noise {
+		joint.Begin(&p.Noise[i], t.Family, t.Full)
 	}
-	return model.JoinCoordinates(coordinates, noise)
+	return p
 }
 
 // VectorFound is what a search for a mixture of several targets came to.

@@ -19,7 +19,7 @@ export WINEPREFIX=$work/prefix WINEDEBUG=-all WINEARCH=win64 WINEDLLOVERRIDES='m
 #   cmd/moe, host/catalog, internal/sandbox and others have tests of unix alone
 default='sdk sdk/gauss solver solver/properties expression host/atleast host/checkpoint host/criterion host/crossvalidation host/dataset host/dataset/npz host/descent host/diverse host/figures host/fitted
 	host/fitted/advice host/fitted/check host/fitted/compare host/fitted/jsonfile host/fitted/known host/fitted/progress host/fitted/stated
-	host/gru host/infer host/infer/gain host/infer/leaveoneout host/infer/sandwich host/infer/specification host/loss host/loss/constraint host/loss/gram host/loss/minibatch host/loss/shrinkage host/metric host/mixture host/model host/moment
+	host/gru host/infer host/infer/gain host/infer/leaveoneout host/infer/sandwich host/infer/specification host/loss host/loss/constraint host/loss/gram host/loss/minibatch host/loss/shrinkage host/metric host/mixture host/mixture/joint host/model host/moment
 	host/network host/network/networkfile host/optim host/predict host/problem host/recheck host/report host/report/diagnosis host/report/numeral
 	host/report/page host/report/verdict host/result/warn host/sample host/search host/search/climb host/search/hardgate host/search/narrower host/search/rare
 	host/search/splitmerge host/search/starts host/search/survey host/search/tree host/shard host/shard/newton host/spec host/sweep host/tensor host/terms internal/claims internal/conform internal/kernel

@@ -125,7 +125,7 @@ func (m move) applyToAll(p *model.VectorParams, s *loss.Structure) *model.Vector
 	}, nil)
 	if len(q.Noise) > 1 {
 		copy(q.Noise[m.drop].Scale, q.Noise[m.split].Scale)
-		copy(q.Noise[m.drop].Lower, q.Noise[m.split].Lower)
+		copy(q.Noise[m.drop].Others(), q.Noise[m.split].Others())
 	}
 	return q
 }
