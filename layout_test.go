@@ -100,12 +100,12 @@ var imports = map[string][]string{
 		"github.com/andybalholm/brotli", "github.com/klauspost/compress", "github.com/pierrec/lz4/v4"},
 	"host/gru":     {"host/model", "internal/npy", "internal/strictjson", "internal/numeric", "internal/setting", "internal/stream", gonum},
 	"host/explore": {"host/model", "host/dataset"},
-	"host/sample":  {"host/model", "host/mixture", "host/dataset", "internal/memory", "internal/numeric", "internal/stream", gonum},
+	"host/sample":  {"host/model", "host/mixture", "host/mixture/joint", "host/dataset", "internal/memory", "internal/numeric", "internal/stream", gonum},
 	"host/terms":   {"host/model", "host/scaling", "host/dataset", "internal/numeric", "internal/setting"},
 	"host/loss":    {"internal/kernel", "host/model", "host/mixture", "host/mixture/joint", "host/loss/constraint", "host/loss/gram", "host/loss/shrinkage", "internal/numeric", gonum},
 	"host/infer":   {"host/model", "host/mixture", "host/loss", "host/infer/leaveoneout", "host/infer/sandwich", "internal/numeric", gonum},
 	"host/native":  {"sdk", "host/model", "internal/kernel", "internal/numeric", gonum},
-	"host/fitted":  {"host/model", "host/mixture", "host/dataset", "host/fitted/check", "host/fitted/jsonfile", "host/fitted/progress", "host/fitted/stated", "host/infer", "host/native", "host/scaling", "host/terms", "internal/atomicfile", "internal/numeric", gonum},
+	"host/fitted":  {"host/model", "host/mixture", "host/mixture/joint", "host/dataset", "host/fitted/check", "host/fitted/jsonfile", "host/fitted/progress", "host/fitted/stated", "host/infer", "host/native", "host/scaling", "host/terms", "internal/atomicfile", "internal/numeric", gonum},
 	// Below the fitted model: its file as JSON, what may stand in it, activations, and how far passes have come.
 	"host/fitted/check":    {"internal/numeric"},
 	"host/fitted/jsonfile": {"internal/atomicfile", "host/dataset", "internal/strictjson", "internal/textfile"},
@@ -147,7 +147,7 @@ var imports = map[string][]string{
 
 	// What is asked of a fitted mixture beside how sure its parameters are.
 	"host/infer/gain":          {"host/model", "host/mixture", "host/loss", gonum},
-	"host/infer/specification": {"internal/kernel", "internal/numeric", "internal/stream", "host/model", "host/mixture", "host/loss", "host/infer", gonum},
+	"host/infer/specification": {"internal/kernel", "internal/numeric", "internal/stream", "host/model", "host/mixture", "host/mixture/joint", "host/loss", "host/infer", gonum},
 
 	// Sums over parts, and the files that they travel in.
 	"host/shard":        {"sdk", "internal/numeric", "host/model", "host/dataset", "host/tensor", "host/fitted", "host/fitted/progress", "host/fitted/stated", "host/mixture", "host/problem", "host/moment", "host/shard/sealed"},
@@ -188,7 +188,7 @@ var imports = map[string][]string{
 	"host/descent": {"host/model", "host/optim", "host/metric", "host/loss", "host/loss/minibatch", "host/problem", "host/moment", "host/search", "host/search/climb", "host/search/starts", "internal/stream", gonum},
 
 	// What a method has found is written down, and told.
-	"host/result":        {"internal/numeric", "internal/stream", "host/dataset", "host/descent", "host/fitted", "host/fitted/advice", "host/fitted/known", "host/fitted/stated", "host/infer", "host/infer/gain", "host/infer/leaveoneout", "host/loss", "host/metric", "host/mixture", "host/model", "host/moment", "host/optim", "host/predict", "host/problem", "host/recheck", "host/result/warn", "host/search", "host/search/climb", "host/search/penalty", "host/search/separation", "host/shard/newton", "host/terms", gonum},
+	"host/result":        {"internal/numeric", "internal/stream", "host/dataset", "host/descent", "host/fitted", "host/fitted/advice", "host/fitted/known", "host/fitted/stated", "host/infer", "host/infer/gain", "host/infer/leaveoneout", "host/loss", "host/metric", "host/mixture", "host/mixture/joint", "host/model", "host/moment", "host/optim", "host/predict", "host/problem", "host/recheck", "host/result/warn", "host/search", "host/search/climb", "host/search/penalty", "host/search/separation", "host/shard/newton", "host/terms", gonum},
 	"host/result/remedy": {"host/fitted", "host/infer", "host/infer/specification", "host/loss", "host/mixture", "host/model", "host/problem", "host/search/climb"},
 	"host/result/warn":   {"host/explore", "host/fitted", "host/infer", "host/loss", "host/model", "host/predict", "host/problem", "host/search/vacancy"},
 
@@ -198,7 +198,7 @@ var imports = map[string][]string{
 	"host/checkpoint":      {"internal/claims", "internal/envelope", "internal/numeric", "host/fitted", "host/model", "host/optim", "host/problem", "host/search"},
 	"host/crossvalidation": {"sdk", "internal/numeric", "host/criterion", "host/dataset", "host/fitted", "host/loss", "host/loss/gram", "host/model", "host/predict", "host/problem", "host/search/penalty", gonum},
 
-	"host":                     {"sdk", "internal/claims", "internal/stream", "host/atleast", "host/checkpoint", "host/criterion", "host/crossvalidation", "host/dataset", "host/descent", "host/fitted", "host/fitted/stated", "host/infer", "host/loss", "host/mixture", "host/model", "host/moment", "host/optim", "host/predict", "host/problem", "host/recheck", "host/result", "host/result/remedy", "host/search", "host/search/climb", "host/search/starts", "host/search/steps", "host/search/vacancy", "host/shard", "host/terms"},
+	"host":                     {"sdk", "internal/claims", "internal/stream", "host/atleast", "host/checkpoint", "host/criterion", "host/crossvalidation", "host/dataset", "host/descent", "host/fitted", "host/fitted/stated", "host/infer", "host/loss", "host/mixture", "host/mixture/joint", "host/model", "host/moment", "host/optim", "host/predict", "host/problem", "host/recheck", "host/result", "host/result/remedy", "host/search", "host/search/climb", "host/search/starts", "host/search/steps", "host/search/vacancy", "host/shard", "host/terms"},
 	"host/network":             {"sdk", "sdk/gauss", "solver/properties", "internal/numeric", "host/model", "host/optim", "host/tensor", "host/metric", "host/dataset", "host/infer", "host/infer/specification", "host/problem", "host/recheck", "internal/stream", gonum},
 	"host/network/networkfile": {"internal/atomicfile", "internal/numeric", "host/dataset", "host/fitted", "host/fitted/check", "host/fitted/jsonfile", "host/fitted/stated", "host/model", "host/native", gonum},
 	"host/diverse":             {"sdk/gauss", "host/model", "host/optim", "host/network", "internal/stream", gonum},
@@ -209,7 +209,7 @@ var imports = map[string][]string{
 		"host/dataset", "host/sample", "host/loss", "host/loss/minibatch", "host/fitted", "host/catalog", "host/gru", "host/gru/states", "host/infer/gain", "examples", "internal/atomicfile", "internal/stream", gonum},
 
 	// A fit is described, for the command and for other programs.
-	"host/spec": {"sdk", "host", "host/dataset", "host/descent", "host/fitted", "host/model", "host/optim", "host/scaling", "host/shard", "host/terms", "internal/setting", "internal/strictjson", "internal/suggest"},
+	"host/spec": {"sdk", "host", "host/dataset", "host/descent", "host/fitted", "host/mixture/joint", "host/model", "host/optim", "host/scaling", "host/shard", "host/terms", "internal/setting", "internal/strictjson", "internal/suggest"},
 
 	// A recurrent layer is learned unit by unit, each a fit.
 	"host/gru/states": {"sdk", "host", "host/catalog", "host/checkpoint", "host/dataset", "host/fitted", "host/gru", "host/infer", "host/model", "internal/envelope", "internal/numeric", gonum},

@@ -11,6 +11,7 @@ import (
 	"github.com/gatedlearning/moe/host/checkpoint"
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/mixture/joint"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/moment"
 	"github.com/gatedlearning/moe/host/problem"
@@ -35,19 +36,20 @@ const (
 //
 //	y | z=i, x ~ N((g(⟨a_i1,x⟩), …, g(⟨a_iM,x⟩)), Σ)
 //
-// with Σ diagonal or full, of all experts or of each as cfg.Noise has it. Where the targets
-// have starts or truths all have, with one gate. The method is [Auto]. Errors are those of
-// [Fit].
+// with Σ diagonal or full, of all experts or of each as cfg.Noise has it, or what of [joint] cfg.Family names. Where
+// the targets have starts or truths all have, with one gate. The method is [Auto]. Errors are those of [Fit].
 func FitSharedGate(ctx context.Context, act sdk.Activation, targets []Target, noise NoiseCovariance,
 	cfg Config) (*fitted.Vector, error) {
 	if len(targets) == 0 {
 		return nil, problem.Refuse("there are no targets")
 	}
-	if err := cmp.Or(checkSharedGate(cfg, noise), cfg.onlyNormal("a fit of several targets"),
-		cfg.untied("a gate of several targets")); err != nil {
+	if err := cmp.Or(checkSharedGate(cfg, noise), cfg.untied("a gate of several targets")); err != nil {
 		return nil, err
 	}
 	s := &sharedGate{cfg: cfg, targets: targets, noise: noise}
+	if !cfg.normal() { // every target alone begins with normal noise
+		s.family, s.cfg.Family = cfg.Family, ""
+	}
 	defer s.close()
 	if err := s.load(ctx, act); err != nil {
 		return nil, err
@@ -92,7 +94,8 @@ func (s *sharedGate) resume(ctx context.Context) (request, error) {
 		return asked, err
 	}
 	asked.data = sync.OnceValues(func() (string, error) { return checkpoint.Hash(s.task.Rows, p.Threads) })
-	asked.more = map[string]any{"target": s.task.Targets(), "noise covariance": s.noise, "start": s.task.Own}
+	asked.more = map[string]any{"target": s.task.Targets(), "noise covariance": cmp.Or(s.family, string(s.noise)),
+		"start": s.task.Own}
 	asked.parameters = s.task.Parameters()
 	r, err := cfg.started(ctx, p, asked)
 	if s.task.Resume = r.resume; r.checkpoint != nil {
@@ -111,6 +114,11 @@ func checkSharedGate(c Config, noise NoiseCovariance) error {
 			strings.Join(Taking(OptSharedGate), ", "))
 	case c.Output != "":
 		return problem.Refuse("output scale %s is for one target", c.Output)
+	case !c.normal() && !joint.Known(c.Family):
+		return problem.Refuse("family %s is not one of several targets under one gate; there are %s", c.Family,
+			strings.Join(append(joint.Families(), fitted.Normal), ", "))
+	case !c.normal() && noise == Full:
+		return problem.Refuse("noise covariance = %q is of normal noise, not of the family %s", noise, c.Family)
 	case c.Arrangements:
 		return problem.Refuse("arrangements are those of targets with gates of their own")
 	}
@@ -130,6 +138,7 @@ type sharedGate struct {
 	cfg      Config
 	targets  []Target
 	noise    NoiseCovariance
+	family   string // "" for normal noise
 	problems []*problem.Problem
 	given    model.Rows // with the weights as they were given
 	task     *search.VectorTask
@@ -143,14 +152,14 @@ func (s *sharedGate) close() {
 
 // load reads the targets' tables side by side.
 func (s *sharedGate) load(ctx context.Context, act sdk.Activation) error {
-	task := &search.VectorTask{Full: s.noise == Full, Survey: steps.Several(), Steps: steps.OfSeveral()}
+	task := &search.VectorTask{Full: s.noise == Full, Family: s.family, Survey: steps.Several(),
+		Steps: steps.OfSeveral()}
 	var rows, given []model.Rows
 	for _, t := range s.targets {
 		if err := ofItself("each of several targets", t.Source.Schema()); err != nil {
 			return err
 		}
-		one := forTarget(s.cfg, t)
-		cfg, p, err := load(ctx, act, t.Source, one)
+		cfg, p, err := load(ctx, act, t.Source, forTarget(s.cfg, t))
 		if err != nil {
 			return err
 		}
@@ -167,11 +176,10 @@ func (s *sharedGate) load(ctx context.Context, act sdk.Activation) error {
 		rows, given = append(rows, p.Rows), append(given, p.Given)
 	}
 	task.Problems, task.Rows, s.given = s.problems, model.Beside(rows), model.Beside(given)
-	own, err := s.joined(func(t Target) *model.Params { return t.Start }, "start")
-	if err != nil {
+	var err error
+	if task.Own, err = s.joined(func(t Target) *model.Params { return t.Start }, "start"); err != nil {
 		return err
 	}
-	task.Own = own
 	task.Screening, task.Refining = s.shows(StageScreening), s.shows(StageRefining)
 	s.task = task
 	if n, q := s.problems[0].Weights.Rows, task.Parameters(); q >= n*len(s.targets) {

@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/gatedlearning/moe/host/fitted/check"
 	"github.com/gatedlearning/moe/host/fitted/stated"
+	"github.com/gatedlearning/moe/host/mixture/joint"
 	"github.com/gatedlearning/moe/host/model"
 )
 
@@ -26,9 +28,17 @@ const (
 // stands with every one of them: the row's expert is then that of all targets, whose noise
 // may be correlated. The levels of the noise are the outputs' Sigma.
 type SharedGate struct {
-	Noise NoiseCovariance `json:"noise_covariance"`
-	// Correlations of the noise of the M outputs, M×M: one matrix of all experts, or K.
-	Correlations [][][]float64 `json:"correlations"`
+	// Family is the density of the targets by its name in host/mixture/joint; absent for normal noise. The outputs'
+	// Sigma are then its scales, and Own what it has besides: of each one value, or one for each expert.
+	Family    string `json:"family,omitempty"`
+	Own       Own    `json:"own,omitempty"`
+	OwnErrors Own    `json:"own_standard_errors,omitempty"`
+	// where standard errors for dependent rows were asked for
+	OwnHACErrors Own `json:"own_hac_standard_errors,omitempty"`
+
+	Noise NoiseCovariance `json:"noise_covariance,omitempty"` // of normal noise
+	// Correlations of normal noise of the M outputs, M×M: one matrix of all experts, or K.
+	Correlations [][][]float64 `json:"correlations,omitempty"`
 	// where the noise is full and there are any
 	CorrelationErrors [][][]float64 `json:"correlation_standard_errors,omitempty"`
 	// where the noise is full and standard errors for dependent rows were asked for
@@ -49,8 +59,15 @@ func NewSharedGate(p *model.VectorParams, features, targets []string, leaves []s
 	if p.Noise[0].Lower != nil {
 		v.SharedGate.Noise = Full
 	}
+	if v.SharedGate.Family = p.Family; p.Family != "" {
+		v.SharedGate.Noise, v.SharedGate.Own = "", OwnOfSeveral(p, func(level int) []float64 {
+			return p.Noise[level].Own
+		})
+	}
 	for _, n := range p.Noise {
-		v.SharedGate.Correlations = append(v.SharedGate.Correlations, correlationsOf(n.Covariance()))
+		if p.Family == "" {
+			v.SharedGate.Correlations = append(v.SharedGate.Correlations, correlationsOf(n.Covariance()))
+		}
 	}
 	for c, target := range targets {
 		q := p.Coordinate(c)
@@ -59,6 +76,17 @@ func NewSharedGate(p *model.VectorParams, features, targets []string, leaves []s
 		v.Outputs = append(v.Outputs, o)
 	}
 	return v
+}
+
+// OwnOfSeveral names what the noise of a family has beside the scales, or numbers of the same shape.
+func OwnOfSeveral(p *model.VectorParams, at func(level int) []float64) Own {
+	own := Own{}
+	for l, q := range joint.Of(p.Family).Own(p.M) {
+		for level := range p.Noise {
+			own[q.Name] = append(own[q.Name], at(level)[l])
+		}
+	}
+	return own
 }
 
 func correlationsOf(cov *mat.SymDense) [][]float64 {
@@ -89,12 +117,27 @@ func (v *Vector) VectorParams() *model.VectorParams {
 	if err != nil {
 		panic("fitted: " + err.Error())
 	}
-	return model.JoinCoordinates(coordinates, noise)
+	p := model.JoinCoordinates(coordinates, noise)
+	p.Family = v.SharedGate.Family
+	return p
 }
 
 // noise returns the noise of outputs that share a gate.
 func (v *Vector) noise() (out []model.VectorNoise, err error) {
 	m := len(v.Outputs)
+	if v.SharedGate.Family != "" {
+		for s := range v.Outputs[0].Sigma {
+			n := model.VectorNoise{Own: []float64{}}
+			for _, o := range v.Outputs {
+				n.Scale = append(n.Scale, o.Sigma[s])
+			}
+			for _, q := range joint.Of(v.SharedGate.Family).Own(m) {
+				n.Own = append(n.Own, v.SharedGate.Own[q.Name][s])
+			}
+			out = append(out, n)
+		}
+		return out, nil
+	}
 	for s, rho := range v.SharedGate.Correlations {
 		cov := mat.NewSymDense(m, nil)
 		for c := range m {
@@ -111,13 +154,64 @@ func (v *Vector) noise() (out []model.VectorNoise, err error) {
 	return out, nil
 }
 
+// marginal gives m, output j as a model of its own, the density that a family has for it alone.
+func (s *SharedGate) marginal(m *Model, v *Vector, j int) {
+	levels := len(m.Sigma)
+	other := func(o Output) bool { return len(o.Sigma) != levels }
+	if s.Family == "" || slices.ContainsFunc(v.Outputs, other) || s.checkFamily(len(v.Outputs), levels) != nil {
+		return
+	}
+	noise, _ := v.noise() // which is none of covariances
+	var p model.Params
+	joint.SetMarginal(&p, s.Family, noise, j)
+	m.Family = p.Family
+	m.Sigma, m.Own = noiseOf(&p)
+}
+
+// checkFamily refuses one that is not known here, and own parameters that are not its, of m targets.
+func (s *SharedGate) checkFamily(m, levels int) error {
+	if !joint.Known(s.Family) {
+		return fmt.Errorf("shared_gate.family is %q, which is not known here; there are %s", s.Family,
+			cmp.Or(strings.Join(joint.Families(), ", "), "none"))
+	}
+	own := joint.Of(s.Family).Own(m)
+	switch {
+	case s.Noise != "" || s.Correlations != nil:
+		return fmt.Errorf("shared_gate has noise_covariance or correlations beside the family %s", s.Family)
+	case len(s.Own) != len(own):
+		return fmt.Errorf("shared_gate.own has %d parameters, want %d of the family %s", len(s.Own), len(own), s.Family)
+	}
+	for _, q := range own {
+		if err := check.Vector("shared_gate.own."+q.Name, s.Own[q.Name], levels); err != nil {
+			return err
+		}
+		for _, v := range s.Own[q.Name] {
+			if !(v >= q.Least && v <= q.Most) {
+				return fmt.Errorf("shared_gate.own.%s = %v, want a number from %v to %v", q.Name, v, q.Least, q.Most)
+			}
+		}
+		for _, se := range []Own{s.OwnErrors, s.OwnHACErrors} {
+			if len(se[q.Name]) != levels && se != nil {
+				return fmt.Errorf("shared_gate has %d standard errors of %s, want %d", len(se[q.Name]), q.Name, levels)
+			}
+		}
+	}
+	return nil
+}
+
 // validate reports the first thing that does not go with the outputs of v.
 func (s *SharedGate) validate(v *Vector) error {
 	if s == nil {
 		return nil
 	}
 	m, first := len(v.Outputs), &v.Outputs[0]
+	if s.Family != "" {
+		if err := s.checkFamily(m, len(first.Sigma)); err != nil {
+			return err
+		}
+	}
 	switch {
+	case s.Family != "":
 	case s.Noise != Diagonal && s.Noise != Full:
 		return fmt.Errorf("shared_gate.noise_covariance = %q, want %s or %s", s.Noise, Diagonal, Full)
 	case len(s.Correlations) != len(first.Sigma):

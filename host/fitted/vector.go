@@ -110,6 +110,7 @@ func (v *Vector) Model(j int) *Model {
 	}
 	if v.SharedGate != nil {
 		m.Proportions = v.SharedGate.Proportions
+		v.SharedGate.marginal(m, v, j)
 	}
 	m.Format = m.FormatOf()
 	return m

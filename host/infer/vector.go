@@ -14,7 +14,8 @@ import (
 
 // EstimateVector is [EstimateGiven] of a mixture with vector outputs at its maximum p. The
 // parameters are θ's; those of a noise are its levels σ_c = √Σ_cc and, where it is full, its
-// correlations Σ_cb/(σ_c·σ_b) in the places of u_cb, by the delta method.
+// correlations Σ_cb/(σ_c·σ_b) in the places of u_cb, by the delta method; of a family its scales, and its own
+// parameters as θ has them.
 func EstimateVector(ctx context.Context, l *loss.Vector, p *model.VectorParams, kind Kind, kinks []float64,
 	held func(loss.Parameter) bool, ends *Endless) (*Covariance, error) {
 	c, err := estimate(ctx, l, p, kind, kinks, held, ends)
@@ -37,6 +38,12 @@ func (c *Covariance) noiseFromFactors(p *model.VectorParams) {
 	first := n - len(p.Noise)*shape
 	for s, noise := range p.Noise {
 		at := first + s*shape
+		if p.Family != "" {
+			for c, scale := range noise.Scale {
+				jacobian.Set(at+c, at+c, scale)
+			}
+			continue
+		}
 		jacobian.Slice(at, at+shape, at, at+shape).(*mat.Dense).Copy(noiseJacobian(noise))
 	}
 	var left, both mat.Dense
@@ -47,10 +54,10 @@ func (c *Covariance) noiseFromFactors(p *model.VectorParams) {
 
 // noiseShape is the number of parameters of one noise of p.
 func noiseShape(p *model.VectorParams) int {
-	return len(p.Noise[0].Scale) + len(p.Noise[0].Lower)
+	return p.M + len(p.Noise[0].Others())
 }
 
-// noiseJacobian is ∂(σ, ρ)/∂(log s, u) of a noise. With L = U⁻¹, l_c its column c,
+// noiseJacobian is ∂(σ, ρ)/∂(log s, u) of normal noise. With L = U⁻¹, l_c its column c,
 //
 //	∂Σ/∂log s_c = 2s_c²·l_c·l_cᵀ,   ∂Σ/∂u_cb = −(l_c·Σ_b·ᵀ + Σ_b·l_cᵀ)
 func noiseJacobian(noise model.VectorNoise) *mat.Dense {
@@ -98,18 +105,17 @@ func noiseParameters(c *Covariance) (n int) {
 }
 
 // VectorErrors writes the standard errors of [EstimateVector] to their parameters'
-// places: of coordinate c to se[c], and of the correlations of noise level s to
-// correlations[s], M×M.
-func VectorErrors(c *Covariance, se []*model.Params, correlations [][][]float64) {
-	m, shape := len(se), noiseParameters(c)/len(correlations)
+// places: of coordinate c to se[c], and of what noise level s has beside its scales,
+// correlations or the own parameters of a family, to others[s].
+func VectorErrors(c *Covariance, se []*model.Params, others [][]float64) {
+	m, shape := len(se), noiseParameters(c)/len(others)
 	for at, q := range c.Parameters {
 		v := math.Sqrt(c.Matrix.At(at, at))
 		switch {
 		case q.Part == model.Noise && q.Index%shape < m:
 			se[q.Index%shape].Sigma[q.Index/shape] = v
 		case q.Part == model.Noise:
-			a, b := model.LowerAt(q.Index%shape - m)
-			correlations[q.Index/shape][a][b], correlations[q.Index/shape][b][a] = v, v
+			others[q.Index/shape][q.Index%shape-m] = v
 		case q.Part == model.Expert && q.Feature == c.d:
 			se[q.Index%m].RegressorIntercepts[q.Index/m] = v
 		case q.Part == model.Expert:
@@ -127,8 +133,9 @@ func VectorErrors(c *Covariance, se []*model.Params, correlations [][][]float64)
 }
 
 // VectorNames are the names of the parameters of [EstimateVector] with so many noise
-// levels, as of [Covariance.Names]: those of a target begin with its name.
-func VectorNames(c *Covariance, features, targets []string, levels int) []string {
+// levels, as of [Covariance.Names]: those of a target begin with its name. Those that the noise has beside its scales
+// are called own, or are correlations where that is empty.
+func VectorNames(c *Covariance, features, targets, own []string, levels int) []string {
 	m, shape := len(targets), noiseParameters(c)/levels
 	level := func(s int) string {
 		if levels == 1 {
@@ -145,6 +152,8 @@ func VectorNames(c *Covariance, features, targets []string, levels int) []string
 		switch {
 		case q.Part == model.Noise && q.Index%shape < m:
 			names[at] = targets[q.Index%shape] + ":sigma" + level(q.Index/shape)
+		case q.Part == model.Noise && len(own) > 0:
+			names[at] = own[q.Index%shape-m] + level(q.Index/shape)
 		case q.Part == model.Noise:
 			a, b := model.LowerAt(q.Index%shape - m)
 			names[at] = targets[b] + ":" + targets[a] + ":correlation" + level(q.Index/shape)

@@ -177,7 +177,7 @@ func TestDensitiesOfSeveralTargets(t *testing.T) {
 		}
 		v := model.JoinCoordinates([]*model.Params{p, q}, noise)
 		b.Y = append(b.Y, other.Y...)
-		want, err := OfVector(v).exactly(ctx, identity{}, b, 0)
+		want, err := OfVector(v, nil).exactly(ctx, identity{}, b, 0)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -17,9 +17,8 @@ type Mixture struct {
 	regressors, intercepts []float64 // K·M rows
 	output                 func(i int) (offset, scale float64)
 	noise                  []model.VectorNoise // one, or K
-	law                    Law
-	zero                   bool        // beside the k experts the gate has one that is always 0
-	psi                    [][]float64 // of the experts, where there is a law
+	law                    func(r *room, i int, b *model.Block, t int) float64
+	zero                   bool // beside the k experts the gate has one that is always 0
 }
 
 // Of returns the mixture of parameters with one target.
@@ -40,6 +39,9 @@ func Of(p *model.Params) Mixture {
 // Law is the logarithm of the density of row t's target of a block under one expert.
 type Law func(b *model.Block, t int, mean float64, psi []float64) float64
 
+// Laws are those of the experts of a mixture with several targets, whose values and means are given.
+type Laws func(i int, y, mean []float64) float64
+
 // Under returns the mixture of parameters with one target, whose density at one y under one expert has this logarithm
 // in place of the normal one; nil is that. Beside it, of what rounding explains only that of probabilities next to 1 is
 // known, and there is no computation in many digits.
@@ -48,23 +50,34 @@ func Under(p *model.Params, law Law) Mixture {
 	if law == nil {
 		return m
 	}
-	m.law = law
-	for i := range p.K {
-		m.psi = append(m.psi, p.OwnOf(nil, i))
+	psi := make([][]float64, p.K)
+	for i := range psi {
+		psi[i] = p.OwnOf(nil, i)
 	}
+	m.law = func(r *room, i int, b *model.Block, t int) float64 { return law(b, t, r.mean[i*r.n+t], psi[i]) }
 	if len(m.noise) == 0 {
 		m.noise = []model.VectorNoise{{Scale: []float64{1}}}
 	}
 	return m
 }
 
-// OfVector returns the mixture of parameters with several targets.
-func OfVector(p *model.VectorParams) Mixture {
-	return Mixture{
+// OfVector returns the mixture of parameters with several targets, with [Laws] as of [Under] or none.
+func OfVector(p *model.VectorParams, laws Laws) Mixture {
+	m := Mixture{
 		k: p.K, d: p.D, m: p.M, tree: p.OfGate().Hierarchy(), gating: p.Gating, gateIntercepts: p.GatingIntercepts,
 		regressors: p.Regressors, intercepts: p.RegressorIntercepts,
 		output: func(int) (float64, float64) { return 0, 1 }, noise: p.Noise,
 	}
+	if laws != nil {
+		m.law = func(r *room, i int, b *model.Block, t int) float64 {
+			y, mean := make([]float64, p.M), make([]float64, p.M)
+			for c := range y {
+				y[c], mean[c] = b.Y[c*r.n+t], r.mean[(i*p.M+c)*r.n+t]
+			}
+			return laws(i, y, mean)
+		}
+	}
+	return m
 }
 
 // classes is how many the gate chooses among.
@@ -240,7 +253,7 @@ func (r *room) term(b *model.Block, t int) float64 {
 	for i := range m.k {
 		n, v := m.noiseOf(i), r.constant[i]
 		if m.law != nil {
-			r.joint[i] = r.logP[i] + m.law(b, t, r.mean[i*r.n+t], m.psi[i])
+			r.joint[i] = r.logP[i] + m.law(r, i, b, t)
 			continue
 		}
 		for c, s := range n.Scale {

@@ -2,8 +2,10 @@ package report
 
 import (
 	"bufio"
+	"cmp"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 
 	"github.com/gatedlearning/moe/host/fitted"
@@ -84,7 +86,7 @@ func WithDependence(v *fitted.Vector) *fitted.Vector {
 	}
 	with, shared := *v, *v.SharedGate
 	with.Outputs, with.SharedGate = slices.Clone(v.Outputs), &shared
-	shared.CorrelationErrors = shared.CorrelationHACErrors
+	shared.CorrelationErrors, shared.OwnErrors = shared.CorrelationHACErrors, shared.OwnHACErrors
 	for j := range with.Outputs {
 		o := &with.Outputs[j]
 		o.StandardErrors, o.Truth = o.HAC.StandardErrors, nil
@@ -118,6 +120,16 @@ func writeTargets(out io.Writer, v *fitted.Vector, most int) {
 			writeTable(out, Correlations(v, i))
 		}
 	}
+	for _, name := range slices.Sorted(maps.Keys(s.Own)) {
+		fmt.Fprintf(out, "%s", shown.Name(name))
+		for i, value := range s.Own[name] {
+			fmt.Fprintf(out, "  %s", numeral.Significant(value))
+			if se := s.OwnErrors[name]; se != nil {
+				fmt.Fprintf(out, " %s", numeral.PlusMinus(se[i]))
+			}
+		}
+		fmt.Fprintln(out)
+	}
 }
 
 // Together is the first output as a model, with the fit of all.
@@ -140,7 +152,7 @@ func SharedAnswer(v *fitted.Vector) string {
 		verdict = "Not converged (" + s.Fit.Status + ")"
 	}
 	return fmt.Sprintf("%s: %s, over %s, %s noise, log-likelihood %s on %s (BIC %s, AIC %s; method %s).",
-		verdict, UnderOneGate(v), numeral.Plural(v.D, "feature"), s.Noise,
+		verdict, UnderOneGate(v), numeral.Plural(v.D, "feature"), cmp.Or(string(s.Noise), shown.Name(s.Family)),
 		numeral.Likelihood(s.Fit.LogLikelihood), numeral.Plural(s.Fit.N, "row"), numeral.Likelihood(s.Fit.BIC),
 		numeral.Likelihood(s.Fit.AIC),
 		s.Fit.Method)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/loss"
+	"github.com/gatedlearning/moe/host/mixture/joint"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/host/recheck"
@@ -36,8 +37,17 @@ func checkedVector(ctx context.Context, v *fitted.Vector, p *problem.Problem, ro
 	passes *model.VectorParams) error {
 	file := v.VectorParams()
 	result := file.Each(p.Units.Into, nil) // which leaves the noise
+	of := func(q *model.VectorParams) recheck.Mixture {
+		if q.Family == "" {
+			return recheck.OfVector(q, nil)
+		}
+		noises := joint.NoisesOf(q)
+		return recheck.OfVector(q, func(i int, y, mean []float64) float64 {
+			return noises[min(i, len(noises)-1)].LogDensity(y, mean)
+		})
+	}
 	return recheck.Fit{
-		Rows: rows, Act: p.G, Result: recheck.OfVector(result), Passes: recheck.OfVector(passes),
+		Rows: rows, Act: p.G, Result: of(result), Passes: of(passes),
 		LogLikelihood: v.SharedGate.Fit.LogLikelihood, Shift: shiftOf(p.Units), Workers: p.Threads,
 		Widened: func(ctx context.Context, times float64) (float64, error) {
 			q := passes.Clone()

@@ -14,6 +14,7 @@ import (
 	"github.com/gatedlearning/moe/host/fitted/stated"
 	"github.com/gatedlearning/moe/host/infer"
 	"github.com/gatedlearning/moe/host/loss"
+	"github.com/gatedlearning/moe/host/mixture/joint"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
@@ -189,17 +190,19 @@ func (s *vector) uncertainty(ctx context.Context, v *fitted.Vector, l *loss.Vect
 	return nil
 }
 
-// standardErrors are those of a covariance as files state them, for every target, and those of the correlations.
+// standardErrors are those of a covariance as files state them, for every target, and those of the correlations or of
+// a family's own parameters.
 func (s *vector) standardErrors(c *infer.Covariance, l *loss.Vector, params *model.VectorParams,
-	of *infinity) (targets []*fitted.StandardErrors, correlations [][][]float64) {
+	of *infinity) (targets []*fitted.StandardErrors, correlations [][][]float64, own fitted.Own) {
 	var se []*model.Params
 	for j := range params.M {
 		se = append(se, params.Coordinate(j).Like())
 	}
-	for range params.Noise {
-		correlations = append(correlations, rowsOf(mat.NewSymDense(params.M, nil)))
+	others := make([][]float64, len(params.Noise))
+	for level, n := range params.Noise {
+		others[level] = make([]float64, len(n.Others()))
 	}
-	infer.VectorErrors(c, se, correlations)
+	infer.VectorErrors(c, se, others)
 	for _, q := range l.Parameters() {
 		if of.has(q) {
 			for _, one := range se {
@@ -212,20 +215,31 @@ func (s *vector) standardErrors(c *infer.Covariance, l *loss.Vector, params *mod
 		out.Clusters = clusters(c, s.task.Problems[0])
 		targets = append(targets, out)
 	}
-	if !s.task.Full {
-		correlations = nil
+	if params.Family != "" {
+		own = fitted.OwnOfSeveral(params, func(level int) []float64 { return others[level] })
 	}
-	return targets, correlations
+	for _, of := range others {
+		if !s.task.Full {
+			break
+		}
+		matrix := mat.NewSymDense(params.M, nil)
+		for l, v := range of {
+			a, b := model.LowerAt(l)
+			matrix.SetSym(a, b, v)
+		}
+		correlations = append(correlations, rowsOf(matrix))
+	}
+	return targets, correlations, own
 }
 
 // noteDependence writes the standard errors for rows that follow each other to the model.
 func (s *vector) noteDependence(v *fitted.Vector, c *infer.Covariance, l *loss.Vector, params *model.VectorParams,
 	of *infinity) {
-	se, correlations := s.standardErrors(c, l, params, of)
+	var se []*fitted.StandardErrors
+	se, v.SharedGate.CorrelationHACErrors, v.SharedGate.OwnHACErrors = s.standardErrors(c, l, params, of)
 	for j := range v.Outputs {
 		v.Outputs[j].HAC = dependence(c, se[j])
 	}
-	v.SharedGate.CorrelationHACErrors = correlations
 }
 
 // noteErrors writes the standard errors of a covariance to the model.
@@ -234,9 +248,12 @@ func (s *vector) noteErrors(v *fitted.Vector, c *infer.Covariance, l *loss.Vecto
 	p, sg := s.task.Problems[0], v.SharedGate
 	expert, _ := p.Shape.Free().Columns(params.Coordinate(0))
 	var se []*fitted.StandardErrors
-	se, sg.CorrelationErrors = s.standardErrors(c, l, params, of)
+	se, sg.CorrelationErrors, sg.OwnErrors = s.standardErrors(c, l, params, of)
 	for j, out := range se {
 		for i, sigma := range v.Outputs[j].Sigma {
+			if params.Family != "" { // these are of normal noise
+				break
+			}
 			rows, coefficients := p.Weights.Total, float64(len(expert))
 			if len(v.Outputs[j].Sigma) > 1 {
 				rows *= sg.Proportions[i]
@@ -255,7 +272,11 @@ func (s *vector) noteErrors(v *fitted.Vector, c *infer.Covariance, l *loss.Vecto
 				"their standard errors are there", n, mostCovariance))
 		return
 	}
-	names := infer.VectorNames(c, v.Features, s.task.Targets(), len(params.Noise))
+	var own []string
+	for _, q := range joint.Of(params.Family).Own(params.M) {
+		own = append(own, q.Name)
+	}
+	names := infer.VectorNames(c, v.Features, s.task.Targets(), own, len(params.Noise))
 	sg.Covariance = &fitted.Covariance{Parameters: names, Matrix: rowsOf(c.Matrix)}
 }
 

@@ -3,11 +3,13 @@ package sample
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/gatedlearning/moe/host/dataset"
+	"github.com/gatedlearning/moe/host/mixture/joint"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/internal/stream"
 )
@@ -69,6 +71,21 @@ func NewVector(cfg Config, targets int, correlation float64) (*VectorSampler, er
 	return &VectorSampler{Truth: model.JoinCoordinates(coordinates, []model.VectorNoise{noise}), of: first}, nil
 }
 
+// Under returns the sampler of the same rows with targets of a family of host/mixture/joint at these own parameters,
+// and the scales of s in the place of its normal noise.
+func (s *VectorSampler) Under(family string, own []float64) (*VectorSampler, error) {
+	if s.Truth.M == 1 || !joint.Known(family) || len(joint.Of(family).Own(s.Truth.M)) != len(own) {
+		return nil, fmt.Errorf("%d targets with the %d own parameters %v of the family %q, which there is not",
+			s.Truth.M, len(own), own, family)
+	}
+	out := &VectorSampler{Truth: s.Truth.Clone(), of: s.of}
+	out.Truth.Family, out.Truth.Noise = family, []model.VectorNoise{{Own: own}}
+	for range s.Truth.M {
+		out.Truth.Noise[0].Scale = append(out.Truth.Noise[0].Scale, s.of.cfg.Sigma)
+	}
+	return out, nil
+}
+
 // Targets names the targets: y1 … yM, y where there is one.
 func (s *VectorSampler) Targets() []string {
 	if s.Truth.M == 1 {
@@ -103,7 +120,8 @@ func (s *VectorSampler) Read(ctx context.Context, fn func(*model.Block) error) e
 	columns := make([]float64, (p.D+p.M)*model.BlockRows)
 	return blocks(ctx, s.of.cfg.N, func(at, n int) error {
 		d.b = model.Block{N: n, X: d.x[:p.D*n], Y: d.mean[:n]}
-		d.random(stream.Sample(s.of.cfg.Seed, uint64(at/model.BlockRows)))
+		rng := stream.Sample(s.of.cfg.Seed, uint64(at/model.BlockRows))
+		d.random(rng)
 		if err := d.choose(ctx); err != nil {
 			return err
 		}
@@ -112,7 +130,11 @@ func (s *VectorSampler) Read(ctx context.Context, fn func(*model.Block) error) e
 		if err := s.means(ctx, y, predictors[:p.K*p.M*n], d); err != nil {
 			return err
 		}
-		s.addNoise(y, d)
+		if p.Family != "" {
+			s.drawAbout(rng, y, n)
+		} else {
+			s.addNoise(y, d)
+		}
 		if err := finite(y, at); err != nil {
 			return err
 		}
@@ -138,6 +160,20 @@ func (s *VectorSampler) means(ctx context.Context, y, predictors []float64, d *d
 		}
 	}
 	return nil
+}
+
+// drawAbout draws the targets of a block about the means y, from what its stream gives after the normal noise.
+func (s *VectorSampler) drawAbout(rng *rand.Rand, y []float64, n int) {
+	law, row := joint.NoisesOf(s.Truth)[0].Law, make([]float64, s.Truth.M)
+	for r := range n {
+		for c := range row {
+			row[c] = y[c*n+r]
+		}
+		law.Draw(rng, row, row)
+		for c, v := range row {
+			y[c*n+r] = v
+		}
+	}
 }
 
 // addNoise adds the noise of a block to y: ε_c = s_c·N(0,1) − Σ_{b<c} u_cb·ε_b.

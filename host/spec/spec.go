@@ -16,6 +16,7 @@ import (
 	"github.com/gatedlearning/moe/host"
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/descent"
+	"github.com/gatedlearning/moe/host/mixture/joint"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/terms"
 	"github.com/gatedlearning/moe/internal/setting"
@@ -402,7 +403,11 @@ func (f *Fit) checkTerms() error {
 
 // checkFamily looks at the law of the target.
 func (f *Fit) checkFamily() error {
-	switch known := host.Families(); {
+	known := host.Families()
+	if f.GateShared {
+		known = append(known, joint.Families()...)
+	}
+	switch {
 	case f.Family != "" && !slices.Contains(known, f.Family):
 		return refuse("%s %s: there is no such family; there are %s", Key("family"), f.Family,
 			strings.Join(known, ", "))

@@ -8,16 +8,18 @@ import (
 
 	"github.com/gatedlearning/moe/host/infer"
 	"github.com/gatedlearning/moe/host/loss"
+	"github.com/gatedlearning/moe/host/mixture/joint"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/internal/kernel"
 )
 
 // VectorTests are [Tests] of a mixture with vector outputs under one gate, fitted to rows
 // with their targets in M columns. With r_i the posterior given all targets and
-// e_ic = (U(y−μ_i))_c/s_c, which are N(0, I) where a row is expert i's, the terms of
+// e_ic = (U(y−μ_i))_c/s_c, which are N(0, I) where a row is expert i's, or of a family the quantile residuals of its
+// marginal laws, the terms of
 // every expert and coordinate are those of [Tests] with e_ic for e_i; those of the gate
 // have functions of every coordinate's z_ic, those of heteroscedasticity and interactions
-// are taken of every coordinate; and where the noise is diagonal there are besides
+// are taken of every coordinate; and where the noise is diagonal and normal there are besides
 //
 //	correlation   Σ_i r_i·h(e_ia)·h(e_ib) for every pair of coordinates,  h the identity held within ±2
 //
@@ -56,7 +58,7 @@ type vectorTerms struct {
 
 func newVectorTerms(act model.Activation, p *model.VectorParams, free loss.Free) *vectorTerms {
 	correlations := 0
-	if p.Noise[0].Lower == nil {
+	if p.Family == "" && p.Noise[0].Lower == nil {
 		correlations = p.M * (p.M - 1) / 2
 	}
 	return &vectorTerms{newLayout(p.Coordinate(0), free, p.M, loss.VectorDim(p, free), correlations), act, p, free}
@@ -191,18 +193,15 @@ func (m *vectorTerms) draw(ctx context.Context, b *model.Block, experts []int, r
 	if err := m.act.Eval(ctx, means, means); err != nil {
 		return nil, err
 	}
-	units := make([][]float64, m.p.K)
-	for i := range units {
-		units[i] = m.p.NoiseOf(i).Unit()
-	}
-	y, noise := make([]float64, m.p.M*b.N), make([]float64, m.p.M)
+	noises, mean, row := joint.NoisesOf(m.p), make([]float64, m.p.M), make([]float64, m.p.M)
+	y := make([]float64, m.p.M*b.N)
 	for r, i := range experts {
-		for c, scale := range m.p.NoiseOf(i).Scale {
-			noise[c] = scale * rng.NormFloat64()
-			for a := range c {
-				noise[c] -= units[i][c*m.p.M+a] * noise[a]
-			}
-			y[c*b.N+r] = means[(i*m.p.M+c)*b.N+r] + noise[c]
+		for c := range mean {
+			mean[c] = means[(i*m.p.M+c)*b.N+r]
+		}
+		noises[min(i, len(noises)-1)].Draw(rng, row, mean)
+		for c, v := range row {
+			y[c*b.N+r] = v
 		}
 	}
 	return y, nil

@@ -161,23 +161,20 @@ func NoisesOf(p *model.VectorParams) []Noise {
 	return out
 }
 
-// Marginal returns the mixture of target c alone, the density of y_c given x.
-func Marginal(p *model.VectorParams, c int) *model.Params {
-	out := p.Coordinate(c)
-	for i, n := range NoisesOf(p) {
-		family, psi := n.Marginal(c)
-		if p.Family == "" {
-			continue
-		}
-		if i == 0 {
-			out.Family, out.Own = family, make([][]float64, len(psi)-1)
-		}
-		out.Sigma[i] = psi[0]
+// SetMarginal gives parameters of target c alone the density that these noises of a family, which is not "", have for
+// it.
+func SetMarginal(p *model.Params, family string, noises []model.VectorNoise, c int) {
+	p.Sigma, p.Own = nil, nil
+	for _, n := range noises {
+		of, psi := Of(family).At(n).Marginal(c)
+		p.Family, p.Sigma = of, append(p.Sigma, psi[0])
 		for q, v := range psi[1:] {
-			out.Own[q] = append(out.Own[q], v)
+			if len(p.Own) == q {
+				p.Own = append(p.Own, nil)
+			}
+			p.Own[q] = append(p.Own[q], v)
 		}
 	}
-	return out
 }
 
 // farthest is the standard normal number that stands for all beyond it.
