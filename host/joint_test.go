@@ -213,6 +213,17 @@ func TestJointDensities(t *testing.T) {
 			if err != nil || math.Abs(loglik-fit.LogLikelihood) > 1e-6 {
 				t.Errorf("the file has the log-likelihood %v, its fit %v, error %v", loglik, fit.LogLikelihood, err)
 			}
+			alone := 0.0
+			for j := range read.Outputs {
+				e, err := predict.EvaluateModel(ctx, read.Model(j), act, tables[j])
+				if err != nil {
+					t.Fatal(err)
+				}
+				alone += e.LogLikelihood
+			}
+			if !(alone < loglik) { // a row's expert is that of all its targets
+				t.Errorf("the targets' log-likelihoods are %v in sum, of all together %v", alone, loglik)
+			}
 			predicted, err := predict.JointOutputs(read, act, tables, 0.9)
 			if err != nil {
 				t.Fatal(err)

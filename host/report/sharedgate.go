@@ -100,8 +100,8 @@ func writeTargets(out io.Writer, v *fitted.Vector, most int) {
 	for j := range v.Outputs {
 		m := v.Model(j)
 		fmt.Fprintf(out, "\nTarget %s", shown.Name(m.Target))
-		if len(m.Sigma) == 1 {
-			fmt.Fprintf(out, ": sigma %s", numeral.Significant(m.Sigma[0]))
+		if sigma := v.Outputs[j].Sigma; len(sigma) == 1 {
+			fmt.Fprintf(out, ": sigma %s", numeral.Significant(sigma[0]))
 			if se := m.StandardErrors; se != nil {
 				fmt.Fprintf(out, " %s", numeral.PlusMinus(se.Sigma[0]))
 			}
@@ -120,15 +120,8 @@ func writeTargets(out io.Writer, v *fitted.Vector, most int) {
 			writeTable(out, Correlations(v, i))
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(s.Own)) {
-		fmt.Fprintf(out, "%s", shown.Name(name))
-		for i, value := range s.Own[name] {
-			fmt.Fprintf(out, "  %s", numeral.Significant(value))
-			if se := s.OwnErrors[name]; se != nil {
-				fmt.Fprintf(out, " %s", numeral.PlusMinus(se[i]))
-			}
-		}
-		fmt.Fprintln(out)
+	if len(s.Own) > 0 {
+		writeTable(out, OwnOfFamily(v))
 	}
 }
 
@@ -156,6 +149,31 @@ func SharedAnswer(v *fitted.Vector) string {
 		numeral.Likelihood(s.Fit.LogLikelihood), numeral.Plural(s.Fit.N, "row"), numeral.Likelihood(s.Fit.BIC),
 		numeral.Likelihood(s.Fit.AIC),
 		s.Fit.Method)
+}
+
+// OwnOfFamily is the table of what the noise of a family has beside its scales, of all experts or of each.
+func OwnOfFamily(v *fitted.Vector) [][]string {
+	s := v.SharedGate
+	table := [][]string{{shown.Name(s.Family)}}
+	for level := range v.Outputs[0].Sigma {
+		title := ""
+		if len(v.Outputs[0].Sigma) > 1 {
+			title = fmt.Sprint(level + 1)
+		}
+		table[0] = append(table[0], title, "")
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Own)) {
+		row := []string{shown.Name(name)}
+		for level, value := range s.Own[name] {
+			se := ""
+			if of := s.OwnErrors[name]; of != nil {
+				se = numeral.PlusMinus(of[level])
+			}
+			row = append(row, numeral.Significant(value), se)
+		}
+		table = append(table, row)
+	}
+	return table
 }
 
 // Correlations is the table of the noise's correlations of one level.

@@ -108,6 +108,10 @@ func sharedSections(v *fitted.Vector, m *fitted.Model, targets []*diagnosis.Diag
 		}
 		out = append(out, noise)
 	}
+	if len(v.SharedGate.Own) > 0 {
+		out = append(out, section{Title: "Noise", Reading: "What the density of a row's targets has beside its scales.",
+			Tables: []table{asTable(report.OwnOfFamily(v))}})
+	}
 	if with := report.WithDependence(v); with != nil && m.K > 1 {
 		out = append(out, section{Title: "Gate with dependence of rows", Reading: report.Dependence(m),
 			Tables: []table{asTable(report.Gates(report.Together(with), report.MaxFeatures))}})
