@@ -186,10 +186,11 @@ func TestJointDensities(t *testing.T) {
 				if got, err := resumed.JSON(); err != nil || !bytes.Equal(got, whole) {
 					t.Errorf("from checkpoint %d of %d another file, error %v", i+1, len(kept), err)
 				}
-				again.Family = ""
+				other := map[string]string{"exchangeable": "outlying", "outlying": "exchangeable"} // of as many parameters
+				again.Family = other[c.family]
 				if fault := (*checkpoint.Error)(nil); i == 0 {
 					if _, err := FitSharedGate(ctx, act, targets, Diagonal, again); !errors.As(err, &fault) {
-						t.Errorf("with normal noise: %v", err)
+						t.Errorf("under another density: %v", err)
 					}
 				}
 			}
@@ -325,6 +326,40 @@ func TestJointRefusals(t *testing.T) {
 		spoil(&shared)
 		if err := spoiled.Validate(); err == nil || !strings.Contains(err.Error(), what) {
 			t.Errorf("error %v, want one that says %q", err, what)
+		}
+	}
+}
+
+// TestJointCertificate: fits under the density that the rows are drawn from pass the certificate's tests, and normal noise, correlated or
+// not, of rows that are outliers as a whole does not.
+func TestJointCertificate(t *testing.T) {
+	testslow.Mark(t)
+	act := activation(identity.Family, nil)
+	for seed := range uint64(10) {
+		for family, own := range map[string]float64{"exchangeable": math.Atanh(0.5), "outlying": math.Log(3)} {
+			normal, err := sample.NewVector(sample.Config{Activation: act, K: 2, D: 2, N: 600, Sigma: 0.3, Design: sample.Separated, Seed: 40 + seed},
+				2, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s, err := normal.Under(family, []float64{own})
+			if err != nil {
+				t.Fatal(err)
+			}
+			fit := func(noise NoiseCovariance, family string) *fitted.Certificate {
+				v, err := FitSharedGate(t.Context(), act, sampledTargets(t, s), noise, Config{K: 2, Seed: 1, Family: family, Method: Auto{Starts: 4}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return v.SharedGate.Fit.Certificate
+			}
+			// The level is 0.001: one of twenty fits is suspect in 2 % of such tests.
+			if c := fit(Diagonal, family); c == nil || c.Model != infer.Pass {
+				t.Errorf("seed %d: %s has the certificate %+v", seed, family, c)
+			}
+			if c := fit(Full, ""); family == "outlying" && c.Model != infer.Suspect {
+				t.Errorf("seed %d: normal noise of outlying rows has p = %v", seed, c.PValue)
+			}
 		}
 	}
 }

@@ -136,3 +136,27 @@ func TestRegisteredEM(t *testing.T) {
 		}
 	}
 }
+
+// TestRegisteredFar: of rows so far that every density is 0 it is the nearest expert's, in units of its scales; own parameters beyond what
+// they may be are held there.
+func TestRegisteredFar(t *testing.T) {
+	p := model.NewVectorParams(2, 1, 2, false)
+	p.Noise = []model.VectorNoise{{Scale: []float64{1, 1}, Own: []float64{0}}, {Scale: []float64{1e-3, 10}, Own: []float64{0}}}
+	p.Family = "full"
+	rows := NewVectorRows(identity, p, All)
+	// In units of its scales the first row is nearer to the first expert, the second to the other.
+	if err := rows.Observe(t.Context(), &model.Block{N: 2, X: []float64{0, 0}, Y: []float64{1e200, 1, 1e200, 1e200}}); err != nil {
+		t.Fatal(err)
+	}
+	if got := rows.Posterior(0); got[0] != 1 || got[1] != 0 {
+		t.Errorf("posterior %v of the first expert", got)
+	}
+	p.Family = "outlying"
+	data := drawVector(rand.New(rand.NewPCG(9, 51)), identity, p, 50, false)
+	l := NewVector(data, identity, p, All, 1)
+	theta := l.Theta(p)
+	theta[len(theta)-1], theta[len(theta)-4] = 100, -100
+	if q := l.Params(theta); q.Noise[1].Own[0] != math.Log(1000) || q.Noise[0].Own[0] != 0 {
+		t.Errorf("own parameters %v and %v", q.Noise[0].Own, q.Noise[1].Own)
+	}
+}
