@@ -158,7 +158,8 @@ func (Outlying) At(n model.VectorNoise) joint.Law {
 	nu, m := math.Exp(n.Own[0]), float64(len(n.Scale))
 	up, _ := math.Lgamma((nu + m) / 2)
 	down, _ := math.Lgamma(nu / 2)
-	l := outlying{n.Scale, nu, up - down - m/2*math.Log(nu*math.Pi)}
+	l := outlying{n.Scale, nu, up - down - m/2*math.Log(nu*math.Pi),
+		mathext.Digamma((nu+m)/2) - mathext.Digamma(nu/2), mathext.Zeta(2, (nu+m)/2) - mathext.Zeta(2, nu/2)}
 	for _, s := range n.Scale {
 		l.constant -= math.Log(s)
 	}
@@ -166,8 +167,9 @@ func (Outlying) At(n model.VectorNoise) joint.Law {
 }
 
 type outlying struct {
-	scale        []float64
-	nu, constant float64
+	scale             []float64
+	nu, constant      float64
+	digamma, trigamma float64 // of (ν+M)/2 less that of ν/2
 }
 
 func (l outlying) square(y, mean []float64) (q float64) {
@@ -189,8 +191,8 @@ func (l outlying) Derive(t *joint.Terms, y, mean []float64) {
 	a := nu + square
 	w, bend := (nu+count)/a, 2*(nu+count)/(a*a)
 	byNu := (square - count) / (a * a) // of w
-	first := (mathext.Digamma((nu+count)/2)-mathext.Digamma(nu/2)-count/nu-math.Log1p(square/nu))/2 + w*square/nu/2
-	second := (mathext.Zeta(2, (nu+count)/2)-mathext.Zeta(2, nu/2))/4 + count/(2*nu*nu) + square/(nu*a) -
+	first := (l.digamma-count/nu-math.Log1p(square/nu))/2 + w*square/nu/2
+	second := l.trigamma/4 + count/(2*nu*nu) + square/(nu*a) -
 		w*square*(2*nu+square)/(2*nu*nu*a)
 	t.OwnScore[m] = nu * first
 	t.OwnInformation[mixture.OwnAt(m, m)] = -nu*first - nu*nu*second
