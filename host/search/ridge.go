@@ -46,7 +46,8 @@ func (t *Task) hold(ctx context.Context, c *Candidate, l Surface) (held bool, er
 }
 
 // lowerRidge takes the ridge off a candidate that it holds: by each of the factors and by EM alone, of which the best
-// counts.
+// counts. Of many experts, of which each climb costs much, the first factor is enough where it ends at a maximum: other
+// ways matter to gates that separate rows.
 func (t *Task) lowerRidge(ctx context.Context, c *Candidate, l Surface, free loss.Free) error {
 	n := t.Problem.N()
 	from := *c
@@ -57,6 +58,9 @@ func (t *Task) lowerRidge(ctx context.Context, c *Candidate, l Surface, free los
 			return err
 		}
 		ways = append(ways, &trial)
+		if t.Problem.Shape.ManyShare() && trial.Groups == nil && trial.Run.Status == optim.Converged {
+			break
+		}
 	}
 	*c = *slices.MinFunc(ways, Compare)
 	if !climb.Hardenable(t.Size()) {
