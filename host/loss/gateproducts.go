@@ -147,9 +147,11 @@ func (s *gateSteps) times(ctx context.Context, l *Likelihood, p *model.Params) (
 // scale readies what the system is scaled by, and says whether it could.
 func (s *gateSteps) scale(ctx context.Context, p *model.Params) (bool, error) {
 	if s.squares == nil {
-		if err := s.takeSquares(ctx); err != nil {
+		var err error
+		if s.squares, err = squaresOf(ctx, s.passes, s.gate); err != nil {
 			return false, err
 		}
+		s.shares = gram.NewSystem(s.gates)
 	}
 	sums, err := s.sum(ctx, p, ofShared)
 	if err != nil {
@@ -167,23 +169,6 @@ func (s *gateSteps) scale(ctx context.Context, p *model.Params) (bool, error) {
 		s.shares.H.SetSym(j, j, mass-prior[j*classes+j])
 	}
 	return s.shares.Factorize() && s.squares.Factorize(), nil
-}
-
-// takeSquares takes the sums of squares of the gate's columns.
-func (s *gateSteps) takeSquares(ctx context.Context) error {
-	w, squares := s.workOf(0), gram.New(s.width, 1)
-	err := model.InOrder(ctx, s.rows, func(b *model.Block) error {
-		w.Take(b)
-		g := squares.Begin(&w.Design)
-		for t := range g.Terms {
-			g.Terms[t] = 1
-		}
-		g.Next()
-		return nil
-	})
-	s.squares, s.shares = gram.NewSystem(len(s.gate)), gram.NewSystem(s.gates)
-	squares.Put(s.squares.H, 0, 0, 0, s.gate, s.gate, 1)
-	return err
 }
 
 // precondition writes the residual, scaled, to s.scaled: C⁻¹·R·S⁻¹ of its rows R.

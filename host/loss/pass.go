@@ -28,6 +28,7 @@ const (
 	ofShared                           // sharedSums
 	ofTimes                            // timesSums
 	ofDiagonal                         // diagonalSums
+	ofLevers                           // leverSums
 	withBend                           // the terms in g″ in ofInformation
 )
 
@@ -63,6 +64,7 @@ type sums struct {
 	shared      *sharedSums
 	times       *timesSums
 	diagonal    diagonalSums
+	levers      leverSums
 	several     vectorSums // in the place of the first ones, of several targets
 
 	parts parts // those that are not nil
@@ -141,6 +143,10 @@ func (s *passes) hold(to *sums, want quantity) {
 	if want&ofDiagonal != 0 {
 		to.diagonal = diagonalSums{newTimesSums(o)}
 		to.keep(ofDiagonal, to.diagonal)
+	}
+	if want&ofLevers != 0 {
+		to.levers = make(leverSums, o.k)
+		to.keep(ofLevers, to.levers)
 	}
 }
 

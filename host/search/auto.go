@@ -316,6 +316,19 @@ func NewTask(ctx context.Context, p *problem.Problem, e *moment.Evidence, estima
 		t.First, t.Cycle = append(t.First, first...), cycle
 		return t, nil
 	}
+	random := starts.Random(p, e)
+	if p.Link == nil { // they begin with noise as large as y
+		t.Soft = random
+	}
+	if rows := screeningPart(p.Rows, levelRows*p.Shape.Parameters()); starts.Levelled(p, rows) {
+		if rows, err = held(ctx, rows); err != nil {
+			return nil, err
+		}
+		random = starts.Heteroscedastic(p, e, rows)
+		if starts.Many(p) { // the others are judged by these
+			t.First = append(t.First, random, random)
+		}
+	}
 	if estimate != nil {
 		t.First = append(t.First, starts.Moments(p, e, starts.KindMoments, estimate, part))
 	}
@@ -327,16 +340,6 @@ func NewTask(ctx context.Context, p *problem.Problem, e *moment.Evidence, estima
 		if spectral != nil {
 			t.First = append(t.First, starts.Moments(p, e, starts.KindSpectral, spectral, part))
 		}
-	}
-	random := starts.Random(p, e)
-	if p.Link == nil { // they begin with noise as large as y
-		t.Soft = random
-	}
-	if rows := screeningPart(p.Rows, levelRows*p.Shape.Parameters()); starts.Levelled(p, rows) {
-		if rows, err = held(ctx, rows); err != nil {
-			return nil, err
-		}
-		random = starts.Heteroscedastic(p, e, rows)
 	}
 	var subspace starts.Start
 	within := e.Subspace != nil && p.Shape.K > 1 && p.Link == nil // small mixtures there are of normal noise

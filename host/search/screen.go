@@ -295,7 +295,7 @@ func (t *Task) wave(from int) (wave []*Candidate) {
 	case t.Problem.Shape.Classes() == 1:
 		size = 2
 	case t.many() && from < len(t.First):
-		size = len(t.First) - from // the others are judged by these
+		size = min(2, len(t.First)-from) // the others are judged by these
 	case t.many():
 		size -= from % size
 	}

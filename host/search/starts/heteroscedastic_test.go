@@ -82,6 +82,29 @@ func TestHeteroscedastic(t *testing.T) {
 	}
 }
 
+// TestHeteroscedasticOfMany: so many experts that they are fitted without a gate and by pooled steps first are all found
+// by three of three starts.
+func TestHeteroscedasticOfMany(t *testing.T) {
+	p, truth := searchtest.Sampled(t, identity.Family,
+		sample.Config{K: 16, D: 33, N: 12000, Sigma: 0.05, Design: sample.Separated, Seed: 3}, problem.Request{})
+	if !pooled(p) {
+		t.Fatalf("%d parameters", p.Shape.Parameters())
+	}
+	start := Heteroscedastic(p, searchtest.Measure(t, p), p.Rows)
+	for seed := range uint64(3) {
+		q, err := start.Draw(t.Context(), rand.New(rand.NewPCG(seed, 1)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(q.Sigma) != 1 || q.Sigma[0] < 0.03 || q.Sigma[0] > 0.1 || floats.Norm(q.Gating, 2) != 0 {
+			t.Errorf("noise %v, gate %v", q.Sigma, q.Gating)
+		}
+		if n := found(p.Units.OutOf(q), truth); n < truth.K {
+			t.Errorf("seed %d: %d of %d experts are found", seed, n, truth.K)
+		}
+	}
+}
+
 // TestLevelled: few experts, those with noise of their own, other densities, and too much work begin as ever.
 func TestLevelled(t *testing.T) {
 	shared, _ := many(t, nil)
@@ -89,7 +112,11 @@ func TestLevelled(t *testing.T) {
 	few := *shared
 	few.Shape.K = 9
 	much := *shared
-	much.Shape.D = 400
+	much.Shape.K, much.Shape.D = 12, 500
+	more := *shared
+	more.Shape.D = 400
+	most := *shared
+	most.Shape.D = 4000
 	counts := *searchtest.Poisson(t)
 	counts.Shape.K = 16
 	for name, c := range map[string]struct {
@@ -101,6 +128,8 @@ func TestLevelled(t *testing.T) {
 		"few":                {&few, false},
 		"many, not Gaussian": {&counts, false},
 		"too much work":      {&much, false},
+		"less by pooled":     {&more, true},
+		"too much by pooled": {&most, false},
 	} {
 		if got := Levelled(c.p, c.p.Rows); got != c.want {
 			t.Errorf("%s: %v", name, got)

@@ -119,21 +119,33 @@ const (
 	// leastLevel is the smallest of those levels, as a share of the target's rms.
 	leastLevel = 1e-3
 	// levelSteps of EM are made at most, where so many times rows times parameters are levelWork at most: some twenty
-	// seconds of one core. Larger ones would take minutes each, and 32 experts over 64 features were not found so.
+	// seconds of one core.
 	levelSteps, levelWork = 300, 2e10
+	// pooledSteps and pooledWork are the same of steps that cost a row k·d: some fifty seconds.
+	pooledSteps, pooledWork = 600, 2.5e11
 )
 
 // Levelled says whether random starts of p are fitted to these rows with a noise level for each expert first: where
 // many share one, and that is not too much work.
 func Levelled(p *problem.Problem, rows model.Rows) bool {
 	n, _ := rows.Dims()
+	steps, most := levelSteps, levelWork
+	if pooled(p) {
+		steps, most = pooledSteps, pooledWork
+	}
 	return p.OneGate() && p.Shape.ManyShare() && p.Link == nil &&
-		float64(n)*float64(levelSteps*p.Shape.Parameters()) <= levelWork
+		float64(n)*float64(steps*p.Shape.Parameters()) <= most
+}
+
+// pooled says whether such starts are fitted without a gate and by pooled steps, where others would cost too much.
+func pooled(p *problem.Problem) bool {
+	return Many(p) && p.Shape.Output == nil && len(p.Shape.Free().Tied) == 0
 }
 
 // Heteroscedastic is [Random], fitted to rows in memory with a noise level for each expert first: one that has found
 // its rows gets a small level and lets go of the others, and those that have not stay wide until they find some. Where
-// all have one level, which the worst decide, a wrong expert keeps what it has.
+// all have one level, which the worst decide, a wrong expert keeps what it has. [Many] of them have no gate meanwhile,
+// and the curvature of all rows ([loss.Pooled]).
 func Heteroscedastic(p *problem.Problem, e *moment.Evidence, rows model.Rows) Start {
 	random, shape := Random(p, e), p.Shape
 	shape.PerExpert = true
@@ -144,10 +156,20 @@ func Heteroscedastic(p *problem.Problem, e *moment.Evidence, rows model.Rows) St
 		}
 		q, free := shape.Adopt(begin), shape.Free()
 		free.LeastSigma = leastLevel * p.RMS()
+		free.Gating = !pooled(p)
 		l := loss.NewLikelihood(rows, p.G, q, free, 1)
-		l.PenaliseGate(ScreenRidge)
-		l.ReuseCurvature()
-		r, err := optim.EM(ctx, l, l.Theta(q), optim.Settings{Iterations: levelSteps, Tolerance: climb.Crawl})
+		var by optim.EMStepper = l
+		set := optim.Settings{Iterations: levelSteps, Tolerance: climb.Crawl}
+		if free.Gating {
+			l.PenaliseGate(ScreenRidge)
+			l.ReuseCurvature()
+		} else {
+			set.Iterations = pooledSteps
+			if by, err = loss.NewPooled(ctx, l); err != nil {
+				return nil, err
+			}
+		}
+		r, err := optim.EM(ctx, by, l.Theta(q), set)
 		if err != nil {
 			return nil, err
 		}
