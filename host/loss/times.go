@@ -329,15 +329,15 @@ func (l *Likelihood) Diagonal(ctx context.Context, dst, theta []float64) error {
 	return nil
 }
 
-// ManyClasses are the classes of a gate from which on EM steps without the gate's Hessian pay, where
-// that of all parameters is not [Likelihood.Dense].
-const ManyClasses = 16
+// ManyClasses are the classes of a gate from which on EM steps without the gate's Hessian pay, where it has
+// manyCoefficients or that of all parameters is not [Likelihood.Dense].
+const ManyClasses, manyCoefficients = 16, 500
 
-// Stepped says whether EM steps pay although the Hessian does not: with a gate of many classes they
+// Stepped says whether EM steps pay although the gate's Hessian does not: with a gate of many classes they
 // solve for the gate by products with its curvature, (k−1)k/2 Gram matrices fewer.
 func (l *Likelihood) Stepped() bool {
-	return l.flat() && l.classes >= ManyClasses && !l.Dense() && l.free.Gating && l.gates > 0 && l.groups == nil &&
-		l.ties == nil && l.outputs == 0 && l.penalty.Norms == nil
+	return l.flat() && l.classes >= ManyClasses && (!l.Dense() || l.gates*l.dw >= manyCoefficients) && l.free.Gating &&
+		l.gates > 0 && l.groups == nil && l.ties == nil && l.outputs == 0 && l.penalty.Norms == nil
 }
 
 // stepGate adds Newton's step of the gate's M-step at l.cur, of which the score is given, to the gating.

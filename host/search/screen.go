@@ -174,8 +174,11 @@ func (t *Task) Screen(ctx context.Context, all []*Candidate, least int) ([]*Cand
 		if enough() {
 			break
 		}
-		if err := t.move(ctx, all, wave, first, tolerance, enough); err != nil {
-			return nil, err
+		// Of many experts those that follow are judged by two that agree.
+		if !t.many() || Count(all, func(c *Candidate) bool { return c.Agrees }) < 2 {
+			if err := t.move(ctx, all, wave, first, tolerance, enough); err != nil {
+				return nil, err
+			}
 		}
 		if enough() {
 			break
