@@ -157,12 +157,19 @@ func (s ownSums) ofLevel(m int) (scores, information []float64) {
 }
 
 // sigmaFloor is the smallest noise level that a fit may reach, relative to the
-// target's rms: without one the likelihood of noiseless data has no maximum. With noise
+// target's rms: without one the likelihood of noiseless data has no maximum. Where the target's mean is far from 0 it
+// is relative to its standard deviation, but not below the rounding of the target. With noise
 // per expert that of any data has none, since an expert may shrink onto a few rows:
 // there it is relative to the target's standard deviation, which does not depend on
-// where the target has its zero.
-func sigmaFloor(rms, deviation float64, levels int) float64 {
-	floor := 1e-8 * rms
+// where the target has its zero. A spread that is not 0 stands for both.
+func sigmaFloor(t model.Totals, spread float64, levels int) float64 {
+	floor, deviation := 1e-8*t.RMS, t.Deviation
+	switch {
+	case spread > 0:
+		floor, deviation = 1e-8*spread, spread
+	case t.FarFromZero():
+		floor = max(1e-8*deviation, 0x1p-52*t.RMS)
+	}
 	if levels > 1 {
 		floor = max(floor, 1e-3*deviation)
 	}

@@ -39,7 +39,7 @@ func NewVector(rows model.Rows, act model.Activation, base *model.VectorParams, 
 	o := newVectorLayout(base, free)
 	o.boundBy(t[0].Largest, 1)
 	for _, of := range t {
-		o.ends = append(o.ends, span{math.Log(sigmaFloor(of.RMS, of.Deviation, o.levels)), mostLog})
+		o.ends = append(o.ends, span{math.Log(sigmaFloor(of, 0, o.levels)), mostLog})
 	}
 	for _, q := range joint.Of(base.Family).Own(base.M) {
 		o.ends = append(o.ends, span{q.Least, q.Most})

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"context"
 	"math"
 	"sync"
 
@@ -14,6 +15,10 @@ type Totals struct {
 	Deviation float64   // standard deviation of the target, weights apart
 	Largest   []float64 // of every feature, in size
 }
+
+// FarFromZero says whether the target is so far from 0 that its size says little of what tells its rows apart: by a
+// hundred of its standard deviations.
+func (t Totals) FarFromZero() bool { return t.RMS > 100*t.Deviation }
 
 // Memo keeps the totals of rows, which cost a pass: rows that embed one and are not in memory,
 // and those of [Data.Settled], have them summed once. The zero value is ready.
@@ -103,4 +108,37 @@ func TotalsOfEach(rows Rows, m int) ([]Totals, error) {
 			Deviation: math.Sqrt(max(0, s.sumSquares/n-s.sum/n*(s.sum/n))), Largest: largest}
 	}
 	return out, nil
+}
+
+// Core returns the root mean square of the targets that are not far off, where those that are, a few rows, are most of
+// that of all; 0 where they are not. Those beyond three times the root mean square are left out, again and again,
+// until it does not halve any more.
+func Core(ctx context.Context, rows Rows) (float64, error) {
+	const beyond, most = 3, 0.1 // times the root mean square; its share that is left where others are most of it
+	all, core := 0.0, math.Inf(1)
+	for {
+		n, squares := 0, 0.0
+		err := InOrder(ctx, rows, func(b *Block) error {
+			for _, y := range b.Y {
+				if math.Abs(y) <= beyond*core {
+					n, squares = n+1, squares+y*y
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return 0, err
+		}
+		was := core
+		if core = math.Sqrt(squares / float64(n)); all == 0 {
+			all = core
+		}
+		if !(core < was/2) {
+			break
+		}
+	}
+	if !(core > 0 && core < most*all) {
+		return 0, nil
+	}
+	return core, nil
 }

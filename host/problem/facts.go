@@ -40,9 +40,11 @@ func Look(ctx context.Context, p *Problem, src dataset.Source) (f *Facts, err er
 	}
 	f.Values, err = explore.OfNumbers(p.Schema.Target, func(add func(float64)) error {
 		return model.InOrder(ctx, p.Given, func(b *model.Block) error {
-			digest.Add(b)
 			sums.add(b)
-			for _, y := range b.Y {
+			came := *b
+			came.Y = p.Units.Targets(b.Y)
+			digest.Add(&came)
+			for _, y := range came.Y {
 				add(p.Schema.Scale.Back(y))
 			}
 			return nil

@@ -323,12 +323,17 @@ func (p *Problem) measure(ctx context.Context, rows model.Rows) error {
 	if err != nil {
 		return err
 	}
-	return p.adopt(ctx, second, even, rows)
+	far, err := p.farTarget(ctx, second, rows)
+	if err != nil {
+		return err
+	}
+	return p.adopt(ctx, second, even, rows, far)
 }
 
 // adopt takes the sums of a first pass over all rows, and the rows that the problem
-// has, with weights near 1 and as given, and brings both to the units of the fit.
-func (p *Problem) adopt(ctx context.Context, second *tensor.Second, even, rows model.Rows) error {
+// has, with weights near 1 and as given, and brings both to the units of the fit, in which so much is taken off the
+// target.
+func (p *Problem) adopt(ctx context.Context, second *tensor.Second, even, rows model.Rows, target float64) error {
 	inputs, err := InputsOf(second)
 	if err != nil {
 		return err
@@ -341,10 +346,11 @@ func (p *Problem) adopt(ctx context.Context, second *tensor.Second, even, rows m
 	}
 	if !inputs.Standard() || p.Shape.Intercept {
 		p.Units = unitsOf(second, p.Shape.takesMeans())
+		p.Units.Target = target
 		if even, err = p.Units.convert(ctx, even, model.Workers(p.Threads)); err != nil {
 			return err
 		}
-		if p.Shape.takesMeans() {
+		if p.Shape.takesMeans() || target != 0 {
 			second, err = tensor.SumSecond(ctx, even, p.Threads)
 		} else {
 			second = p.Units.scaled(second)
@@ -365,7 +371,10 @@ func (p *Problem) adopt(ctx context.Context, second *tensor.Second, even, rows m
 	}
 	p.Rows, p.Given = even, p.Weights.given(even, rows, p.Units)
 	p.Second, p.Inputs = second, inputs
-	return nil
+	if law := p.Shape.Density(); law.Domain().Scale && !mixture.Normal(law) { // its tails are heavy
+		p.Shape.Spread, err = model.Core(ctx, p.Rows)
+	}
+	return err
 }
 
 // farFromZero says which feature of the experts' is so far from 0, by the sums of the
@@ -442,13 +451,79 @@ func (p *Problem) N() int {
 // Size is rows times parameters, which the work of an iteration grows with.
 func (p *Problem) Size() int { return p.N() * p.Shape.Parameters() }
 
-// RMS is the root mean square of the target, about its mean where the experts' means have
-// an offset.
+// farTarget is how many of its standard deviations the mean of a target is from 0 where fits are to the target less
+// that mean. Sums of squares of such targets lose the digits that tell the rows apart, and starts that measure noise
+// by the size of the target begin far too wide.
+const farTarget = 100
+
+// farTarget returns what is taken off the target of rows with these sums: its mean, where that is far from 0 and the
+// experts' intercepts take it up; 0 for nothing. All differences are exact: y − c has no rounding where y is between
+// c/2 and 2c (Sterbenz 1974).
+func (p *Problem) farTarget(ctx context.Context, second *tensor.Second, rows model.Rows) (float64, error) {
+	mean, square := second.MeanY(1), second.MeanY(2)
+	if square-mean*mean > mean*mean/(farTarget*farTarget) || !p.shifts() {
+		return 0, nil
+	}
+	exact := true
+	err := model.InOrder(ctx, rows, func(b *model.Block) error {
+		for _, y := range b.Y {
+			exact = exact && mean/y > 0.5 && mean/y < 2
+		}
+		return nil
+	})
+	if err != nil || !exact {
+		return 0, err
+	}
+	return mean, nil
+}
+
+// shifts says whether a number that is added to all targets is added to the experts' intercepts, and changes nothing
+// else: noise at a distance from means that are straight lines.
+func (p *Problem) shifts() bool {
+	if !p.Shape.Intercept || !p.Shape.Density().Domain().Scale || p.Shape.Output != nil {
+		return false
+	}
+	for _, g := range p.Activations() {
+		if g.Info().Name != "identity" {
+			return false
+		}
+	}
+	return true
+}
+
+// Taken is what was taken off the target.
+func (p *Problem) Taken() float64 {
+	if p.Units == nil {
+		return 0
+	}
+	return p.Units.Target
+}
+
+// RMS is the root mean square of the target in the units of the fit, about its mean where the experts' means have
+// an offset; where a few rows far off are all of it, that of the others ([Shape].Spread).
 func (p *Problem) RMS() float64 {
-	if p.Shape.Output != nil {
+	switch {
+	case p.Shape.Output != nil:
 		return p.Shape.Output.sd
+	case p.Shape.Spread > 0:
+		return p.Shape.Spread
 	}
 	return math.Sqrt(p.Second.MeanY(2))
+}
+
+// Spread is that beside which infer.ExactNoise is rounding: the root mean square of the target, but no more than its
+// standard deviation where its mean is far from 0, and no less than the rounding of the target as it came.
+func (p *Problem) Spread() (float64, error) {
+	t, err := model.TotalsOf(p.Rows)
+	if err != nil {
+		return 0, err
+	}
+	size, mean := p.RMS(), p.Taken()
+	if t.FarFromZero() {
+		size, mean = min(size, t.Deviation), t.RMS
+	}
+	const roundings = 4 * 0x1p-52 / 1e-6 // some of a number's last digits, beside [infer.ExactNoise]
+	return max(size, roundings*math.Abs(mean)), nil
 }
 
 // farFromMost is the size of a target, relative to the largest, below which it is another matter.
@@ -462,8 +537,8 @@ type Outlier struct {
 	Others float64 // the root mean square of the targets below farFromMost of it
 }
 
-// Largest returns the row with the target that is the largest in size, counted from 1 of those that are fitted, and
-// that target.
+// Largest returns the row with the target that is the largest in size in the units of the fit, counted from 1 of
+// those that are fitted, and that target as it came.
 func (p *Problem) Largest() (row int, y float64, err error) {
 	at := 0
 	err = p.eachTarget(func(v float64) {
@@ -471,7 +546,7 @@ func (p *Problem) Largest() (row int, y float64, err error) {
 			row, y = at, v
 		}
 	})
-	return row, y, err
+	return row, y + p.Taken(), err
 }
 
 func (p *Problem) eachTarget(fn func(y float64)) error {
@@ -486,14 +561,14 @@ func (p *Problem) eachTarget(fn func(y float64)) error {
 // Outlier returns the row with the largest target where most targets, half of them or more, are below farFromMost
 // of it; nil where they are not.
 func (p *Problem) Outlier() (*Outlier, error) {
-	row, largest, err := p.Largest()
+	row, came, err := p.Largest()
 	if err != nil {
 		return nil, err
 	}
-	out := &Outlier{Row: row, Y: largest}
+	out, largest := &Outlier{Row: row, Y: came}, came-p.Taken()
 	small, squares := 0, 0.0
 	err = p.eachTarget(func(y float64) {
-		if math.Abs(y) <= farFromMost*math.Abs(out.Y) {
+		if math.Abs(y) <= farFromMost*math.Abs(largest) {
 			small++
 			squares += y * y
 		}
@@ -508,26 +583,15 @@ func (p *Problem) Outlier() (*Outlier, error) {
 // TwoValues returns the values of a target that takes exactly two, the smaller first.
 func (p *Problem) TwoValues() (a, b float64, two bool, err error) {
 	var values []float64
-	var room model.Room
-	for i := range model.Blocks(p.Rows) {
-		block, err := p.Rows.Block(i, &room)
-		if err != nil {
-			return 0, 0, false, err
-		}
-		for _, y := range block.Y {
-			if slices.Contains(values, y) {
-				continue
-			}
-			if len(values) == 2 {
-				return 0, 0, false, nil
-			}
+	err = p.eachTarget(func(y float64) {
+		if len(values) < 3 && !slices.Contains(values, y) {
 			values = append(values, y)
 		}
+	})
+	if err != nil || len(values) != 2 {
+		return 0, 0, false, err
 	}
-	if len(values) < 2 {
-		return 0, 0, false, nil
-	}
-	return min(values[0], values[1]), max(values[0], values[1]), true, nil
+	return min(values[0], values[1]) + p.Taken(), max(values[0], values[1]) + p.Taken(), true, nil
 }
 
 // Evaluator is g as the iterations evaluate it.

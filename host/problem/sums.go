@@ -59,7 +59,7 @@ func FromSums(ctx context.Context, all Sums, sample *model.Data, act sdk.Activat
 	if note := p.Weights.doubt(); note != "" {
 		p.Notes = append(p.Notes, note)
 	}
-	if err := p.adopt(ctx, all.Second, p.Weights.even(sample), sample); err != nil {
+	if err := p.adopt(ctx, all.Second, p.Weights.even(sample), sample, 0); err != nil {
 		return nil, err
 	}
 	if p.Link != nil {

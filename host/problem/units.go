@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 
 	"gonum.org/v1/gonum/floats"
 
@@ -13,8 +14,11 @@ import (
 )
 
 // Units are what was taken off the features and what they were divided by, d
-// values each. Where experts and gate have no intercept nothing is taken off.
-type Units struct{ Mean, SD []float64 }
+// values each, and what was taken off the target. Where experts and gate have no intercept nothing is taken off.
+type Units struct {
+	Mean, SD []float64
+	Target   float64
+}
 
 // Units returns the units of a fit of this shape to features with these sums, nil for
 // the user's own.
@@ -65,6 +69,7 @@ func (u *Units) View(rows model.Rows) model.Rows {
 		return rows
 	}
 	return model.Map(rows, len(u.SD), func(dst, src *model.Block) {
+		dst.Y = u.shifted(src.Y, -u.Target)
 		for j := range u.SD {
 			col := dst.Col(j)
 			copy(col, src.Col(j))
@@ -72,6 +77,23 @@ func (u *Units) View(rows model.Rows) model.Rows {
 			floats.Scale(1/u.SD[j], col)
 		}
 	})
+}
+
+// shifted returns values with by added, themselves where that is 0.
+func (u *Units) shifted(values []float64, by float64) []float64 {
+	if by != 0 {
+		values = slices.Clone(values)
+		floats.AddConst(by, values)
+	}
+	return values
+}
+
+// Targets returns targets in these units as they came: what was taken off is put back without rounding.
+func (u *Units) Targets(y []float64) []float64 {
+	if u == nil {
+		return y
+	}
+	return u.shifted(y, u.Target)
 }
 
 // scaled returns the sums of features in these units, of which nothing is taken off.
@@ -86,7 +108,7 @@ func (u *Units) scaled(second *tensor.Second) *tensor.Second {
 // Into converts parameters from the user's units to these; nil units are the
 // user's.
 func (u *Units) Into(p *model.Params) *model.Params {
-	return u.params(p, func(coef *float64, j int) (shift float64) {
+	return u.params(p, -1, func(coef *float64, j int) (shift float64) {
 		shift = *coef * u.Mean[j]
 		*coef *= u.SD[j]
 		return shift
@@ -95,13 +117,15 @@ func (u *Units) Into(p *model.Params) *model.Params {
 
 // OutOf converts parameters from these units to the user's.
 func (u *Units) OutOf(p *model.Params) *model.Params {
-	return u.params(p, func(coef *float64, j int) (shift float64) {
+	return u.params(p, 1, func(coef *float64, j int) (shift float64) {
 		*coef /= u.SD[j]
 		return -*coef * u.Mean[j]
 	})
 }
 
-func (u *Units) params(p *model.Params, fn func(coef *float64, j int) float64) *model.Params {
+// params converts coefficients by fn, which returns what the intercept takes up, and adds so many times what was taken
+// off the target to the experts' intercepts.
+func (u *Units) params(p *model.Params, times float64, fn func(coef *float64, j int) float64) *model.Params {
 	if u == nil {
 		return p
 	}
@@ -116,5 +140,8 @@ func (u *Units) params(p *model.Params, fn func(coef *float64, j int) float64) *
 	}
 	each(p.Regressors, p.RegressorIntercepts)
 	each(p.Gating, p.GatingIntercepts)
+	if u.Target != 0 {
+		floats.AddConst(times*u.Target, p.RegressorIntercepts)
+	}
 	return p
 }

@@ -19,7 +19,7 @@ type group struct {
 //
 //	log Σ_i P(z=i|x_g)·Π_t f(y_gt; m_i(x_gt), ψ_i)
 func (f Fit) sumGroups(ctx context.Context, m Mixture, rounding bool) (total sums, err error) {
-	r, of, order := newRoom(m, f.Shift), map[float64]*group{}, []*group(nil)
+	r, of, order := f.room(m), map[float64]*group{}, []*group(nil)
 	var room model.Room
 	for block := model.Blocks(f.Rows) - 1; block >= 0; block-- {
 		b, err := f.Rows.Block(block, &room)

@@ -144,6 +144,7 @@ type room struct {
 	nodes    []node
 	constant []float64 // of the experts' log-densities
 	shift    []float64
+	targets  []float64
 
 	// Of a block: predictors of the experts, their means, and the derivatives of these, K·M rows of
 	// N values; predictors of the gate, K−1 rows.

@@ -25,6 +25,8 @@ type Fit struct {
 	// Shift is |mean|/sd of every feature where the result is stated in other units than those
 	// of the rows, nil where it is not: so much larger are the terms that its intercepts cancel.
 	Shift []float64
+	// Targets are what was taken off each target, nil for nothing: the intercepts of the result were stated with it.
+	Targets []float64
 	// Widened returns what the passes have for the log-likelihood where all noise levels are
 	// so many times as large. It is asked of fits that are exact to rounding alone.
 	Widened func(ctx context.Context, times float64) (float64, error)
@@ -179,7 +181,14 @@ func (f Fit) sum(ctx context.Context, m Mixture, rounding bool) (sums, error) {
 	if f.Grouped {
 		return f.sumGroups(ctx, m, rounding)
 	}
-	return sumOf(ctx, f.Rows, f.Act, f.Workers, rounding, func() terms { return newRoom(m, f.Shift) })
+	return sumOf(ctx, f.Rows, f.Act, f.Workers, rounding, func() terms { return f.room(m) })
+}
+
+// room is that of m, which knows what was taken off features and targets.
+func (f Fit) room(m Mixture) *room {
+	r := newRoom(m, f.Shift)
+	r.targets = f.Targets
+	return r
 }
 
 // sumOf passes over rows, each worker with terms of its own.

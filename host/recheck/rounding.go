@@ -36,6 +36,9 @@ func (r *room) rounding(b *model.Block, t int, v float64) float64 {
 			offset, scale := m.output(i)
 			r.err[c] = slope*(predictor+8*unit*math.Abs(z)) + 8*unit*(math.Abs(mean)+math.Abs(offset)+math.Abs(scale)) +
 				2*unit*math.Abs(y)
+			if r.targets != nil { // put on the intercept and taken off
+				r.err[c] += 2 * unit * math.Abs(r.targets[c])
+			}
 			own := r.err[c]
 			for a := range c {
 				own += math.Abs(lower(n, c, a)) * (r.err[a] + 4*unit*math.Abs(b.Y[a*b.N+t]-r.mean[(i*m.m+a)*r.n+t]))

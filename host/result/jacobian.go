@@ -62,7 +62,7 @@ func besides(ctx context.Context, p *problem.Problem, m *fitted.Model) (jacobian
 		if err != nil {
 			return err
 		}
-		for r, v := range b.Y {
+		for r, v := range p.Units.Targets(b.Y) {
 			w := b.Weight(r)
 			weight += w
 			jacobian += w * m.TargetScale.LogSlope(v)
@@ -70,7 +70,7 @@ func besides(ctx context.Context, p *problem.Problem, m *fitted.Model) (jacobian
 				for i := range q.K {
 					at.P[i], at.Mean[i] = pred.Gate[i*b.N+r], pred.Experts[i*b.N+r]
 				}
-				outside += w * at.CDF(0)
+				outside += w * at.CDF(-p.Taken())
 			}
 		}
 		return nil

@@ -23,7 +23,8 @@ func checked(ctx context.Context, m *fitted.Model, p *problem.Problem, l *loss.L
 	of := func(q *model.Params) recheck.Mixture { return recheck.Under(q, problem.LawOf(q.Family)) }
 	return recheck.Fit{
 		Rows: p.Given, Act: p.G, Result: of(p.Units.Into(m.Params())), Passes: of(passes),
-		LogLikelihood: m.Fit.LogLikelihood, Shift: shiftOf(p.Units), Workers: p.Threads, Grouped: p.Grouped(),
+		LogLikelihood: m.Fit.LogLikelihood, Shift: shiftOf(p.Units), Targets: targetsOf(p),
+		Workers: p.Threads, Grouped: p.Grouped(),
 		Widened: func(ctx context.Context, times float64) (float64, error) {
 			q := passes.Clone()
 			floats.Scale(times, q.Sigma)
@@ -33,10 +34,10 @@ func checked(ctx context.Context, m *fitted.Model, p *problem.Problem, l *loss.L
 }
 
 // checkedVector is [checked] of several targets under one gate.
-func checkedVector(ctx context.Context, v *fitted.Vector, p *problem.Problem, rows model.Rows, l *loss.Vector,
+func checkedVector(ctx context.Context, v *fitted.Vector, problems []*problem.Problem, rows model.Rows, l *loss.Vector,
 	passes *model.VectorParams) error {
-	file := v.VectorParams()
-	result := file.Each(p.Units.Into, nil) // which leaves the noise
+	p, file := problems[0], v.VectorParams()
+	result := each(file, problems, (*problem.Units).Into) // which leaves the noise
 	of := func(q *model.VectorParams) recheck.Mixture {
 		if q.Family == "" {
 			return recheck.OfVector(q, nil)
@@ -48,7 +49,8 @@ func checkedVector(ctx context.Context, v *fitted.Vector, p *problem.Problem, ro
 	}
 	return recheck.Fit{
 		Rows: rows, Act: p.G, Result: of(result), Passes: of(passes),
-		LogLikelihood: v.SharedGate.Fit.LogLikelihood, Shift: shiftOf(p.Units), Workers: p.Threads,
+		LogLikelihood: v.SharedGate.Fit.LogLikelihood, Shift: shiftOf(p.Units), Targets: targetsOf(problems...),
+		Workers: p.Threads,
 		Widened: func(ctx context.Context, times float64) (float64, error) {
 			q := passes.Clone()
 			for _, n := range q.Noise {
@@ -96,6 +98,14 @@ func boundNote[L bounded[L, P], P any](ctx context.Context, within L, best P) (s
 	}
 	return fmt.Sprintf("the gate is held where the rounding of its logits stays below 1e-6: with logits %d times as "+
 		"large the log-likelihood is %.3g higher", loosened, cost), nil
+}
+
+// targetsOf is what was taken off the target of every problem.
+func targetsOf(problems ...*problem.Problem) (out []float64) {
+	for _, p := range problems {
+		out = append(out, p.Taken())
+	}
+	return out
 }
 
 // shiftOf is how many of its units the mean of every feature is; nil where the units are the

@@ -41,7 +41,7 @@ func SharedGate(ctx context.Context, task *search.VectorTask, given model.Rows, 
 		return nil, err
 	}
 	ordered := best.Vector.Each(func(q *model.Params) *model.Params { return q.Relabel(order) }, order)
-	params := ordered.Each(p.Units.OutOf, nil)
+	params := each(ordered, s.task.Problems, (*problem.Units).OutOf)
 	activation, leaves, err := described(ctx, p)
 	if err != nil {
 		return nil, err
@@ -57,7 +57,7 @@ func SharedGate(ctx context.Context, task *search.VectorTask, given model.Rows, 
 		v.Outputs[j].Baselines = baselinesOf(s.task.Problems[j].Facts)
 	}
 	v.SharedGate.Fit = s.summary(found, l.Dim())
-	if err := checkedVector(ctx, v, p, s.given, l, ordered); err != nil {
+	if err := checkedVector(ctx, v, s.task.Problems, s.given, l, ordered); err != nil {
 		return nil, err
 	}
 	held, err := boundNote(ctx, l, ordered)
@@ -90,6 +90,16 @@ func SharedGate(ctx context.Context, task *search.VectorTask, given model.Rows, 
 	}
 	*v.SharedGate.Fit = m.Fit
 	return v, compare(v, truths)
+}
+
+// each converts the mixture of every target by the units of its problem; the noise stays.
+func each(v *model.VectorParams, problems []*problem.Problem,
+	convert func(*problem.Units, *model.Params) *model.Params) *model.VectorParams {
+	j := -1
+	return v.Each(func(q *model.Params) *model.Params {
+		j++
+		return convert(problems[j].Units, q)
+	}, nil)
 }
 
 // separations states the boundaries between groups of the experts of params, in the user's columns.

@@ -203,7 +203,7 @@ func baselinesOf(f *problem.Facts) *fitted.Baselines {
 
 // floorNote says what a noise level at its floor means.
 func floorNote(p *problem.Problem, q *model.Params) (string, error) {
-	const floor = "sigma stands at its floor, 1e-8 of the target's root mean square: "
+	const floor = "sigma stands at its floor, 1e-8 of the target's spread: "
 	far, err := p.Outlier()
 	if far != nil && !infer.Exact(q, far.Others) {
 		return fmt.Sprintf("%sthat is row %d alone", floor, far.Row), err

@@ -68,7 +68,11 @@ func Certify(ctx context.Context, p *problem.Problem, best *Candidate, all []*Ca
 	if seen.Untested {
 		return infer.Judge(nil, evidence), "", nil
 	}
-	if infer.Exact(best.Params, p.RMS()) {
+	size, err := p.Spread()
+	if err != nil {
+		return nil, "", err
+	}
+	if infer.Exact(best.Params, size) {
 		c, note, err := exact(ctx, p, best.Params, evidence)
 		if away := residualsOver(p, best); away > mostOver && c != nil {
 			c.Optimum = infer.NotJudged
@@ -144,7 +148,7 @@ func residualsOver(p *problem.Problem, best *Candidate) float64 {
 	return math.Sqrt(max(0, 2*(best.Run.Value-math.Log(sigma)-0.5*math.Log(2*math.Pi))))
 }
 
-// exact is the certificate of a fit whose residuals are rounding beside the target's root mean square. Where the target
+// exact is the certificate of a fit whose residuals are rounding beside the target's size. Where the target
 // takes two values that says nothing about the optimum either: any two experts that are those
 // values fit it exactly, whatever the gate. Where one row, or a few, is all of that root mean square it says nothing of
 // the others, and where noise has heavy tails a sigma of nothing says that some rows are fitted exactly, and not that
@@ -181,7 +185,11 @@ func exact(ctx context.Context, p *problem.Problem, q *model.Params,
 // missed is how many rows are farther than rounding from the means of all experts of q.
 func missed(ctx context.Context, p *problem.Problem, q *model.Params) (rows int, err error) {
 	means, room := q.Output(p.G), make([]float64, q.K*model.BlockRows)
-	most := mostOver * infer.ExactNoise * p.RMS()
+	size, err := p.Spread()
+	if err != nil {
+		return 0, err
+	}
+	most := mostOver * infer.ExactNoise * size
 	err = model.InOrder(ctx, p.Rows, func(b *model.Block) error {
 		res, err := q.Residuals(ctx, means, room, b)
 		if err != nil {

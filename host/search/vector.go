@@ -171,7 +171,11 @@ func (t *VectorTask) certify(ctx context.Context, best *Candidate, all []*Candid
 	p := t.one()
 	evidence := evidenceOf(p, best, all, Seen{Survey: seen})
 	for j, q := range t.Problems {
-		if of := best.Vector.Coordinate(j); infer.Exact(of, q.RMS()) {
+		size, err := q.Spread()
+		if err != nil {
+			return nil, "", err
+		}
+		if of := best.Vector.Coordinate(j); infer.Exact(of, size) {
 			return exact(ctx, q, of, evidence)
 		}
 	}

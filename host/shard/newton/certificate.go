@@ -121,7 +121,7 @@ func (n *Sums) passes(m *fitted.Model, best *climb) (p *progress.Passes, uncerti
 	}
 	p = evidenceOf(m)
 	p.Agreeing, p.Met = best.Agreeing, best.Met
-	p.Target, p.Weight = math.Sqrt(n.second.MeanY(2)), 1
+	p.Target, p.Weight = sizeOf(n.second), 1
 	if n.Table.Weights != "" {
 		p.Weight = problem.WeightUnit(n.second.Y[0], n.Table.Rows)
 	}
@@ -135,6 +135,17 @@ func (n *Sums) passes(m *fitted.Model, best *climb) (p *progress.Passes, uncerti
 		return nil, "the fit is exact to rounding"
 	}
 	return p, ""
+}
+
+// sizeOf is that beside which the noise of an exact fit is rounding: the root mean square of the target, or where its
+// mean is far from 0 its standard deviation, with what rounding of the sums of squares may make of it.
+func sizeOf(s *tensor.Second) float64 {
+	const far, rounding = 100, 1e-14
+	mean, square := s.MeanY(1), s.MeanY(2)
+	if v := max(0, square-mean*mean); v < mean*mean/(far*far) {
+		return math.Sqrt(v + rounding*square)
+	}
+	return math.Sqrt(square)
 }
 
 // evidenceOf is what the starts of a fit are evidence of.
