@@ -121,12 +121,17 @@ func (f *sweepFlags) run(cmd *cobra.Command) error {
 // stageSweep is what the progress of a sweep is called.
 const stageSweep host.Stage = "fits"
 
-// readSweep reads the table of an earlier sweep, an empty one where there is none.
+// readSweep reads the table of an earlier sweep, an empty one where there is none. A device or a pipe holds none: what
+// is read from it may never end.
 func readSweep(path string) (*sweep.Table, error) {
-	file, err := os.Open(path)
-	if errors.Is(err, fs.ErrNotExist) {
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && !info.Mode().IsRegular() {
 		return new(sweep.Table), nil
 	}
+	if err != nil {
+		return nil, err
+	}
+	file, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}

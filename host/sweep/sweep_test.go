@@ -137,6 +137,26 @@ func TestReadFaults(t *testing.T) {
 	}
 }
 
+// zeros is a file of bytes 0 that never ends, and counts those that are read.
+type zeros int
+
+func (z *zeros) Read(p []byte) (int, error) {
+	clear(p)
+	*z += zeros(len(p))
+	return len(p), nil
+}
+
+// TestReadEndless: what is no table is not read to its end.
+func TestReadEndless(t *testing.T) {
+	var z zeros
+	if _, err := Read(&z, "t.csv"); err == nil || z > 1<<12 {
+		t.Errorf("%v after %d bytes", err, z)
+	}
+	if len(strings.Join(columns, ","))+1 > headSize {
+		t.Errorf("the names of the columns do not fit into %d bytes", headSize)
+	}
+}
+
 // TestOutcome: a curve a seed against n, one series for every k and σ.
 func TestOutcome(t *testing.T) {
 	g, table := grid(t), new(Table)

@@ -1,6 +1,8 @@
 package sweep
 
 import (
+	"bufio"
+	"bytes"
 	"encoding/csv"
 	"errors"
 	"fmt"
@@ -90,19 +92,29 @@ func (t *Table) add(g *Grid, r *Result) {
 	t.put(append(row, strconv.FormatFloat(r.Seconds, 'f', 3, 64)))
 }
 
-// Read reads a table as [Table.Write] writes it. name is the file's, for messages.
+// headSize is how much of a file is looked at for the names of a table's columns.
+const headSize = 512
+
+// Read reads a table as [Table.Write] writes it. name is the file's, for messages. Of what is no table no more is read
+// than the names of the columns would take.
 func Read(r io.Reader, name string) (*Table, error) {
-	in := csv.NewReader(r)
+	start := bufio.NewReaderSize(r, headSize)
+	head, err := start.Peek(headSize)
+	if err != nil && err != io.EOF {
+		return nil, err
+	}
+	if row, err := csv.NewReader(bytes.NewReader(head)).Read(); err != nil || !slices.Equal(row, columns) {
+		return nil, &dataset.Error{File: name, Line: 1,
+			Msg: "this is no table of a sweep; name another file, or remove it"}
+	}
+	in := csv.NewReader(start)
 	in.FieldsPerRecord = len(columns)
 	t := new(Table)
 	for line := 1; ; line++ {
 		row, err := in.Read()
 		switch {
-		case err == io.EOF && line > 1:
+		case err == io.EOF:
 			return t, nil
-		case line == 1 && (err != nil || !slices.Equal(row, columns)):
-			return nil, &dataset.Error{File: name, Line: 1,
-				Msg: "this is no table of a sweep; name another file, or remove it"}
 		case err != nil:
 			var parse *csv.ParseError
 			if errors.As(err, &parse) {
