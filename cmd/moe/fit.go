@@ -34,8 +34,6 @@ type fitFlags struct {
 	strict  bool
 	accept  []string
 	all     bool
-	embed   bool
-	without bool // posteriors of groups in the file
 	verbose bool
 	unsaid  *spec.Fit // of whose experts nothing was said; nil: something was
 	out     string
@@ -102,9 +100,9 @@ not converge, its optimum is suspect or not judged, with --strict the model. See
 	flags.StringVar(&f.flag.Truth, "truth", "", "compare the fit with the true parameters in this JSON `FILE`")
 	flags.StringVar(&f.report, "report", "", "write a page about the fit to this HTML `FILE`")
 	flags.StringVarP(&f.out, "output", "o", "", "write the model to this JSON `FILE`")
-	flags.BoolVar(&f.embed, "embed", false,
+	flags.BoolVar(&f.flag.Embed, "embed", false,
 		"put the activation's WebAssembly module, of at most 256 KiB, into the model file")
-	flags.BoolVar(&f.without, "no-group-posteriors", false,
+	flags.BoolVar(&f.flag.NoGroupPosteriors, "no-group-posteriors", false,
 		"with --group, leave what is known of each group out of the model file")
 	flags.BoolVar(&f.all, "all", false, "print the coefficients of all features, however many")
 	flags.BoolVar(&f.verbose, "verbose", false,
@@ -197,9 +195,6 @@ func (f *fitFlags) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return keeper.keep(cmd.Context(), worded(cmd, err))
 	}
-	if f.without && made.model != nil && made.model.Groups != nil {
-		made.model.Groups.Posteriors = nil
-	}
 	if f.out != "" {
 		if err := made.file.Write(cmd.Context(), f.out); err != nil {
 			return err
@@ -285,9 +280,6 @@ func (f *fitFlags) check(cmd *cobra.Command, s *spec.Fit) error {
 		if err := host.Admit(cfg.Method, host.OptStrict); err != nil {
 			return err
 		}
-	}
-	if f.without && !s.Grouped() {
-		return usagef("--no-group-posteriors has no effect without --group")
 	}
 	if err := f.checkThreads(cmd); err != nil {
 		return err

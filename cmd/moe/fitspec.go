@@ -117,6 +117,11 @@ var spellings = map[string]func(*described, *spec.Fit) error{
 		s.ExactActivation = d.flag.ExactActivation
 		return nil
 	},
+	"embed": func(d *described, s *spec.Fit) error { s.Embed = d.flag.Embed; return nil },
+	"no-group-posteriors": func(d *described, s *spec.Fit) error {
+		s.NoGroupPosteriors = d.flag.NoGroupPosteriors
+		return nil
+	},
 	"starts": func(d *described, s *spec.Fit) error { s.Method.Starts = d.method.set.Starts; return nil },
 	"mu":     func(d *described, s *spec.Fit) error { s.Method.Mu = d.method.set.Mu; return nil },
 	"radius": func(d *described, s *spec.Fit) error { s.Method.Radius = d.method.set.Radius; return nil },

@@ -64,7 +64,7 @@ func (f *fitFlags) open(cmd *cobra.Command, s *spec.Fit) (first *fitting, err er
 			return first, err
 		}
 		among[i] = j
-		if f.embed {
+		if s.Embed {
 			if j.modules, err = j.experts.modules(); err != nil {
 				return first, err
 			}

@@ -103,6 +103,9 @@ func (f *Fit) Run(ctx context.Context, act sdk.Activation, targets []host.Target
 	}
 	cfg.Start, cfg.Truth = targets[0].Start, targets[0].Truth
 	m, err := f.one(ctx, act, targets[0], sums, cfg)
+	if err == nil && f.NoGroupPosteriors && m.Groups != nil {
+		m.Groups.Posteriors = nil
+	}
 	return m, nil, err
 }
 

@@ -113,6 +113,10 @@ type Fit struct {
 
 	Seed            *uint64 `json:"seed,omitempty"`            // of everything random; 1
 	ExactActivation bool    `json:"exact_activation,omitzero"` // every value from the plugin
+
+	// what else stands in the model's file, or does not
+	Embed             bool `json:"embed,omitzero"`               // the activation's WebAssembly module
+	NoGroupPosteriors bool `json:"no_group_posteriors,omitzero"` // without what is known of each group
 }
 
 // Activation is a nonlinearity by name.
@@ -240,6 +244,8 @@ func (f *Fit) checkTogether() error {
 		}
 	}
 	switch {
+	case f.NoGroupPosteriors && !f.Grouped():
+		return refuse("%s has no effect without %s", Key("no-group-posteriors"), Key("group"))
 	case f.Shared != nil && f.Hierarchy != "":
 		return refuse("%s has no effect beside %s", Key("shared"), Key("hierarchy"))
 	case f.Shared != nil && f.GateShared:

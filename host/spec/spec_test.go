@@ -31,7 +31,7 @@ func whole() *Fit {
 		Leaves: []Activation{{Name: "identity"}, {"leakyrelu", map[string]float64{"slope": 1e-300}}}, K: 1, KTo: 4, Choose: host.ByICL, Hierarchy: "2x(1,2)", MaxLeaves: 5,
 		Intercepts: host.ExpertIntercepts, Gate: "softmax", Noise: "shared,per-expert", Family: "student-t", Dof: 4, ZeroExpert: true, Sigma: 0.1, OutputScale: host.SharedScale, GateShared: true, NoiseCovariance: host.Full,
 		Method:    Method{"l4", 3, 0.5, 2, 5, 7, 64, 0.01, "cosine", "adam", 20, descent.UnitNorm, &ridge},
-		Transform: host.Optimal, Inputs: host.MixtureInputs, Errors: []host.ErrorKind{host.Robust, host.Dependent}, Arrangements: true, GatePenalty: "0.01", ExpertRidge: "auto", ExpertLasso: "2", Start: "start.json", Truth: "truth.json", Seed: &seed, ExactActivation: true,
+		Transform: host.Optimal, Inputs: host.MixtureInputs, Errors: []host.ErrorKind{host.Robust, host.Dependent}, Arrangements: true, GatePenalty: "0.01", ExpertRidge: "auto", ExpertLasso: "2", Start: "start.json", Truth: "truth.json", Seed: &seed, ExactActivation: true, Embed: true, NoGroupPosteriors: true,
 	}
 }
 
