@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"unicode"
 
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
@@ -49,7 +50,10 @@ func flagsFor(m *fitted.Model, why infer.Cause) string {
 	case "gate", "gate features":
 		if !slices.ContainsFunc(m.Gating,
 			func(w []float64) bool { return slices.ContainsFunc(w, func(v float64) bool { return v != 0 }) }) {
-			return "--gate softmax"
+			return gate(m)
+		}
+		if m.Groups != nil && slices.ContainsFunc(why.Features, func(j int) bool { return !sees(m, j) }) {
+			return "" // what varies within a group is not for the gate
 		}
 		return formula(m, why.Features, true)
 	case "interactions":
@@ -66,10 +70,59 @@ func robust(m *fitted.Model) string {
 	return "--robust"
 }
 
+// gate is what gives features to a gate that has none. Of rows in groups it sees those that are constant within groups,
+// where nobody has named others: nothing where that has been so.
+func gate(m *fitted.Model) string {
+	byFormula := m.Design != nil && m.Design.Formula != ""
+	if !byFormula && m.Groups == nil {
+		return "--gate softmax"
+	}
+	if !byFormula {
+		return ""
+	}
+	experts, _, groups, named := bars(m)
+	switch left, _, _ := strings.Cut(m.Design.Formula, "~"); {
+	case m.Groups != nil && !named:
+		return ""
+	case groups != "":
+		return quoted(strings.TrimSpace(left)+" ~ "+experts) + " --group " + argument(m.Groups.Column)
+	case m.Groups != nil || special(experts):
+		return quoted(strings.TrimSpace(left) + " ~ " + experts)
+	default:
+		return quoted(strings.TrimSpace(left) + " ~ " + experts + " | " + experts)
+	}
+}
+
+// sees says whether the gate sees a feature.
+func sees(m *fitted.Model, j int) bool {
+	return slices.ContainsFunc(m.Gating, func(w []float64) bool { return w[j] != 0 })
+}
+
+// special says whether experts' terms of a formula have what a gate's have not.
+func special(experts string) bool {
+	return strings.Contains(experts, "offset(") || strings.Contains(experts, "shared(")
+}
+
+// quoted is a formula as a flag, which a shell takes as it is.
+func quoted(formula string) string { return "--formula " + inQuotes(formula) }
+
+// argument is a word as a shell takes it.
+func argument(word string) string {
+	if strings.ContainsFunc(word, func(r rune) bool {
+		return r != '_' && r != '.' && !unicode.IsLetter(r) && !unicode.IsDigit(r)
+	}) {
+		return inQuotes(word)
+	}
+	return word
+}
+
+// inQuotes is text that a shell changes nothing in.
+func inQuotes(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
+
 // formula is one with the product of two features, or the square of one named twice, among the terms of the gate or
 // of the experts; without features, with all products.
 func formula(m *fitted.Model, features []int, gate bool) string {
-	experts, gates := sides(m)
+	experts, gates, groups := sides(m)
 	side := &experts
 	if gate {
 		side = &gates
@@ -86,32 +139,46 @@ func formula(m *fitted.Model, features []int, gate bool) string {
 	if trials := roles[model.Trials]; trials != roles.Raw()[model.Trials] {
 		target = trials
 	}
-	if offset := roles[model.Offsets]; offset != "" {
+	if offset := roles[model.Offsets]; offset != "" && !strings.Contains(experts, "offset(") {
 		experts += " + offset(" + offset + ")"
 	}
-	return "--formula '" + strings.ReplaceAll(fmt.Sprintf("%s ~ %s | %s", target, experts, gates), "'",
-		`'\''`) + "'"
+	if groups != "" {
+		gates += " | " + groups
+	}
+	return quoted(fmt.Sprintf("%s ~ %s | %s", target, experts, gates))
 }
 
 // mostNamed is how many columns a formula names; it has a point for more.
 const mostNamed = 8
 
-// sides are the terms of the experts and of the gate of the model's formula, or of one that it could have.
-func sides(m *fitted.Model) (experts, gate string) {
+// bars are the parts of the right side of the model's formula: the terms of the experts, those of the gate, and the
+// column of the groups; named says that there are terms of the gate.
+func bars(m *fitted.Model) (experts, gate, groups string, named bool) {
+	_, right, _ := strings.Cut(m.Design.Formula, "~")
+	experts, gate, named = strings.Cut(right, "|")
+	gate, groups, _ = strings.Cut(gate, "|")
+	return strings.TrimSpace(experts), strings.TrimSpace(gate), strings.TrimSpace(groups), named
+}
+
+// sides are the terms of the experts and of the gate of the model's formula, or of one that it could have, and the
+// column of the groups where the formula has it.
+func sides(m *fitted.Model) (experts, gate, groups string) {
 	if m.Design != nil && m.Design.Formula != "" {
-		_, right, _ := strings.Cut(m.Design.Formula, "~")
-		experts, gate, two := strings.Cut(right, "|")
-		if !two {
+		experts, gate, groups, named := bars(m)
+		switch {
+		case !named && (m.Groups != nil || special(experts)):
+			gate = gateTerms(m)
+		case !named:
 			gate = experts
 		}
-		return strings.TrimSpace(experts), strings.TrimSpace(gate)
+		return experts, gate, groups
 	}
 	columns := m.Features
 	if m.Design != nil {
 		columns = m.Design.Columns
 	}
 	if len(columns) > mostNamed {
-		return ".", "."
+		return ".", ".", ""
 	}
 	seen := func(of [][]float64) string {
 		var out []string
@@ -125,7 +192,21 @@ func sides(m *fitted.Model) (experts, gate string) {
 		}
 		return strings.Join(out, " + ")
 	}
-	return seen(m.Regressors), seen(m.Gating)
+	return seen(m.Regressors), seen(m.Gating), ""
+}
+
+// gateTerms are those of the features that the gate sees.
+func gateTerms(m *fitted.Model) string {
+	var out []string
+	for j := range m.Features {
+		if t := termOf(m, j); sees(m, j) && !slices.Contains(out, t) {
+			out = append(out, t)
+		}
+	}
+	if out == nil {
+		return "1"
+	}
+	return strings.Join(out, " + ")
 }
 
 // product is the term of a formula that is the product of two features.
