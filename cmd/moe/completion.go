@@ -23,6 +23,18 @@ func completions(cmd *cobra.Command) {
 	}
 }
 
+// completionOf gives root the command that prints scripts of completion, which refuses a shell that it does not know.
+func completionOf(root *cobra.Command) {
+	root.InitDefaultCompletionCmd()
+	for _, cmd := range root.Commands() {
+		if cmd.Name() == "completion" {
+			cmd.SuggestionsMinimumDistance = 2
+			cmd.Args = noSuchCommand
+			cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+		}
+	}
+}
+
 // completeActivation completes the names of the built-ins and of the trusted plugins;
 // what has a slash is a file. A trust store that cannot be read trusts none.
 func completeActivation(_ *cobra.Command, _ []string, start string) ([]string, cobra.ShellCompDirective) {

@@ -48,10 +48,12 @@ func TestStandardOutputFull(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, args := range [][]string{{"predict", "model.json", "data.csv"}, {"predict", "model.json", "data.csv", "--json"}, {"version"}, {"version", "--json"}} {
+	for _, args := range [][]string{{"predict", "model.json", "data.csv"}, {"predict", "model.json", "data.csv", "--json"}, {"version"}, {"version", "--json"}, {"--version"},
+		{"completion", "bash"}, {"completion", "zsh"}, {"completion", "fish"}, {"completion", "powershell"},
+		nil, {"--help"}, {"help"}, {"help", "methods"}, {"fit", "--help"}, {"help", "fit"}, {"network"}, {"completion"}, {"plugin", "--help"}} {
 		cmd, stderr := command(t, dir, args...)
 		cmd.Stdout = full
-		if code := exitOf(cmd.Run()); code != exitIO || !strings.Contains(stderr.String(), "no space left") {
+		if code := exitOf(cmd.Run()); code != exitIO || !strings.HasPrefix(stderr.String(), "moe: ") || !strings.HasSuffix(stderr.String(), "no space left on device\n") || strings.Count(stderr.String(), "\n") != 1 {
 			t.Errorf("%v: exit code %d, stderr %q", args, code, stderr)
 		}
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 	"strings"
@@ -107,6 +108,20 @@ func useHelp(root *cobra.Command) {
 			return noSuchCommand(of, rest[:1])
 		},
 	})
+}
+
+// watchHelp has help written at once, and returns where the error of writing it will stand.
+func watchHelp(root *cobra.Command) *error {
+	failed, inner := new(error), root.HelpFunc()
+	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
+		var text bytes.Buffer
+		out := cmd.OutOrStdout()
+		cmd.SetOut(&text)
+		inner(cmd, args)
+		cmd.SetOut(out)
+		_, *failed = out.Write(text.Bytes())
+	})
+	return failed
 }
 
 // topics are what is to be read of more than one flag: moe help methods.

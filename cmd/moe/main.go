@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/signal"
 	"runtime/debug"
@@ -37,13 +38,18 @@ func run(args []string) int {
 }
 
 // execute runs the command line. An error that comes before a command's own
-// code runs is cobra's, about flags or arguments.
+// code runs is cobra's, about flags or arguments, where it is not one of writing what cobra prints.
 func execute(ctx context.Context, args []string) error {
 	began := false
 	root := newRoot(&began, alone(args))
 	root.SetArgs(args)
+	completionOf(root)
+	unsaid := watchHelp(root)
 	err := guard(func() error { return root.ExecuteContext(ctx) })
-	if err != nil && !began && !is[*exitError](err) {
+	if err == nil {
+		err = *unsaid
+	}
+	if err != nil && !began && !is[*exitError](err) && !is[*fs.PathError](err) {
 		return &exitError{exitUsage, err}
 	}
 	return err

@@ -82,15 +82,24 @@ model file, 69 plugin failed, 70 a defect of moe, 73 output cannot be created,
   moe fit data.csv --activation relu --k 2 -o model.json
   moe predict model.json data.csv -o predictions.csv
   moe evaluate model.json data.csv --truth truth.json`,
-		Args:          noSuchCommand,
-		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-		Version:       ownVersion(),
+		Args: func(cmd *cobra.Command, args []string) error {
+			if isSet(cmd, "version") {
+				return nil
+			}
+			return noSuchCommand(cmd, args)
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if isSet(cmd, "version") {
+				return say(cmd, "%s", versionLine())
+			}
+			return cmd.Help()
+		},
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
 	root.PersistentFlags().Bool("json", false, "print one JSON object on stdout and nothing else there")
 	root.PersistentFlags().Bool("quiet", false, "no progress and no remarks on stderr; errors are still said")
-	root.SetVersionTemplate(versionLine() + "\n")
+	root.Flags().BoolP("version", "v", false, "version for moe")
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		hint := ""
