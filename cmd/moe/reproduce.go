@@ -104,14 +104,19 @@ runs are the same.
 
 The exit code is 0 when everything was made, whether or not the papers are right.`
 
-// listedFigure is a figure of moe reproduce --list --json.
+// listedJSON is what moe reproduce --list --json prints.
+type listedJSON struct {
+	Figures []listedFigure `json:"figures"`
+}
+
+// listedFigure is a figure of it.
 type listedFigure struct {
 	ID     string `json:"id"`
 	Title  string `json:"title"`
 	Source string `json:"source"`
 	Claim  string `json:"claim"`
-	Own    bool   `json:"own"`
-	Same   string `json:"same,omitempty"`
+	Own    bool   `json:"own"`            // the claim is not of a paper
+	Same   string `json:"same,omitempty"` // the figure of another source that shows the same runs for the same claim
 }
 
 // figures are those asked for: of the papers, or of the activation that is named,
@@ -170,7 +175,7 @@ func printFigures(cmd *cobra.Command, chosen []*experiment.Figure) error {
 		for _, g := range chosen {
 			list = append(list, listedFigure{g.ID, g.Title, g.Source, g.Claim, g.Own, g.Same})
 		}
-		return printJSON(cmd, map[string]any{"figures": list})
+		return printJSON(cmd, listedJSON{list})
 	}
 	out := textOut(cmd)
 	for _, g := range chosen {

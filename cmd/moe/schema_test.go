@@ -60,7 +60,7 @@ var schemas = map[string]any{
 	"diverse-gram": diverseGramJSON{}, "diverse-train": diverseTrainJSON{},
 	"reproduce": reproduceJSON{}, "sweep": sweepJSON{}, "gru": gruJSON{}, "gru-learn": gruLearnJSON{}, "gru-record": gruRecordJSON{}, "man": manJSON{}, "skill": skillJSON{}, "version": versionInfo{},
 	"plugin-list": pluginList{}, "plugin-trust": pluginInfo{}, "plugin-verify": verification{}, "plugin-new": newPluginJSON{},
-	"bench": benchmark.Stages{}, "reproduce-scaling": scalingJSON{},
+	"bench": benchmark.Stages{}, "reproduce-scaling": scalingJSON{}, "reproduce-list": listedJSON{},
 	"moments": momentsReport{}, "newton": newtonReport{}, "merge-newton": stepReport{},
 }
 
