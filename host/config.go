@@ -287,9 +287,9 @@ const (
 	StageHeldOut   Stage = "crossvalidation"
 )
 
-// checked returns the configuration with its method, gate and noise, or says
+// Checked returns the configuration with its method, gate and noise, or says
 // what is wrong with it whatever the data.
-func (c Config) checked() (Config, error) {
+func (c Config) Checked() (Config, error) {
 	if c.Method == nil {
 		c.Method = Auto{}
 	}

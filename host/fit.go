@@ -115,7 +115,7 @@ func load(ctx context.Context, act sdk.Activation, src dataset.Source, cfg Confi
 	if src == nil {
 		panic("host: no data")
 	}
-	cfg, err := cfg.checked()
+	cfg, err := cfg.Checked()
 	if err != nil {
 		return cfg, nil, err
 	}

@@ -85,7 +85,7 @@ func FitSharedGate(ctx context.Context, act sdk.Activation, targets []Target, no
 // resume readies the search to go on from a checkpoint, if there is one, and to write the next.
 func (s *sharedGate) resume(ctx context.Context) (request, error) {
 	p := s.problems[0]
-	cfg, err := s.cfg.checked()
+	cfg, err := s.cfg.Checked()
 	if err != nil {
 		return request{}, err
 	}

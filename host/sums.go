@@ -24,7 +24,7 @@ import (
 // the sums are made for something else, those of act and of ctx.
 func FitSums(ctx context.Context, act sdk.Activation, sums *shard.Moments, file string,
 	cfg Config) (*fitted.Model, error) {
-	cfg, err := cfg.checked()
+	cfg, err := cfg.Checked()
 	if err := cmp.Or(err, cfg.untied("a fit to sums of parts"), sums.Whole(file)); err != nil {
 		return nil, err
 	}
@@ -58,7 +58,7 @@ func startOf(ctx context.Context, act sdk.Activation, sums *shard.Moments, file 
 		cfg.Method = Spectral{}
 	}
 	cfg.Truth, cfg.beside, cfg.Errors, cfg.Arrangements, cfg.Inputs = nil, false, nil, false, ""
-	cfg, err := cfg.checked()
+	cfg, err := cfg.Checked()
 	var m *fitted.Model
 	if err == nil {
 		m, err = fitTensors(ctx, act, sums, file, cfg)

@@ -45,6 +45,7 @@ func TestPrintedFlags(t *testing.T) {
 		"dof":              {beside("--family", "student-t"), []string{"--dof", "4"}},
 		"zero-expert":      {beside("--family", "poisson"), []string{"--zero-expert"}},
 		"trials":           {beside("--family", "binomial"), []string{"--trials", "n"}},
+		"offset":           {beside("--family", "poisson"), []string{"--offset", "log(n)"}},
 		"gate-shared":      {beside("--targets", "y1,y2"), []string{"--gate-shared"}},
 		"noise-covariance": {beside("--targets", "y1,y2", "--gate-shared"), []string{"--noise-covariance", "full"}},
 
@@ -63,7 +64,7 @@ func TestPrintedFlags(t *testing.T) {
 	}
 	for flag, value := range map[string]string{
 		"target": "y", "targets": "y1,y2", "features": "x1", "drop": "x1", "weights": "w", "group": "id", "cluster": "id",
-		"offset": "log(n)", "formula": "y ~ x1", "gate-features": "x1", "shared": "x1", "categorical": "x1",
+		"formula": "y ~ x1", "gate-features": "x1", "shared": "x1", "categorical": "x1",
 		"reference": "x1=a", "missing": "drop", "decimal": ",", "intercept": "true", "gate": "constant",
 		"noise": "per-expert", "sigma": "0.1", "family": "student-t", "output-scale": "shared", "method": "em",
 		"transform": "optimal", "inputs": "mixture", "robust": "true", "hac": "true", "arrangements": "true",

@@ -8,6 +8,7 @@
 package spec
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -210,7 +211,38 @@ func (f *Fit) Check() error {
 			return err
 		}
 	}
-	return f.selection().Check()
+	return cmp.Or(f.selection().Check(), f.checkConfig())
+}
+
+// checkConfig refuses what no fit is made of, whatever the data.
+func (f *Fit) checkConfig() error {
+	cfg, err := f.Config()
+	if err == nil {
+		cfg, err = cfg.Checked()
+	}
+	if err != nil {
+		return err
+	}
+	normal, offset := cfg.Family == "", f.roles()[model.Offsets]
+	switch {
+	case f.Targets != nil && !normal:
+		return refuse("a fit of several targets knows normal noise alone, not the family %s", f.Family)
+	case f.Leaves != nil && !normal:
+		return refuse("the family %s is for experts of one activation, not for leaves of several", f.Family)
+	case f.Leaves != nil && !f.Inputs.Gaussian():
+		return refuse("inputs %s has no effect on experts with activations of their own: there is no moment estimate",
+			f.Inputs.Name())
+	case f.OutputScale != "" && (f.Leaves != nil || f.Grows()):
+		return refuse("output scale %s is for one gate over experts of one activation, not for a tree or leaves",
+			string(f.OutputScale))
+	case f.Grouped() && f.ZeroExpert:
+		return refuse("an expert that is always 0 is not for rows in groups")
+	case f.Grouped() && f.GatePenalty.Asked():
+		return refuse("a ridge on the gate is not for rows in groups")
+	case offset != "" && normal:
+		return refuse("the offset %s is for families of other than normal noise: take it off the target", offset)
+	}
+	return nil
 }
 
 func (f *Fit) checkRoles() error {
@@ -510,6 +542,8 @@ func (f *Fit) checkMethod() error {
 		{host.OptGroup, f.Grouped()}, {host.OptCluster, f.Roles["cluster"] != ""},
 		{host.OptArrangements, f.Arrangements}, {host.OptGatePenalty, f.GatePenalty != ""},
 		{host.OptExpertRidge, f.ExpertRidge != ""}, {host.OptExpertLasso, f.ExpertLasso != ""},
+		{host.OptWeights, f.roles()[model.Weights] != ""}, {host.OptGateFeatures, f.GateFeatures != nil},
+		{host.OptHierarchy, f.Grows()}, {host.OptLeaves, f.Leaves != nil},
 	} {
 		if asked.is {
 			if err := host.Admit(m, asked.option); err != nil {

@@ -279,3 +279,28 @@ func TestMessage(t *testing.T) {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
+
+// TestCheckAsFitted: what every fit refuses before it looks at the data is refused of the description.
+func TestCheckAsFitted(t *testing.T) {
+	for want, key := range map[string]string{
+		"transform has no effect beside inputs mixture":     `"activation": {"name": "relu"}, "method": {"name": "spectral"}, "inputs": "mixture", "transform": "polynomial"`,
+		"several targets knows normal noise alone":          `"activation": {"name": "exp"}, "targets": ["a", "b"], "family": "poisson"`,
+		"poisson is for experts of one activation":          `"leaves": [{"name": "relu"}, {"name": "exp"}], "family": "poisson"`,
+		"inputs mixture has no effect on experts with":      `"leaves": [{"name": "relu"}, {"name": "exp"}], "inputs": "mixture"`,
+		"output scale shared is for one gate over":          `"leaves": [{"name": "relu"}, {"name": "exp"}], "output_scale": "shared"`,
+		"leaves has no effect on method l2":                 `"leaves": [{"name": "relu"}, {"name": "exp"}], "method": {"name": "l2"}`,
+		"column of weights has no effect on method l2":      `"activation": {"name": "relu"}, "roles": {"weights": "w"}, "method": {"name": "l2"}`,
+		"choice of the gate's features has no effect on":    `"activation": {"name": "relu"}, "gate_features": ["x1"], "method": {"name": "l4"}`,
+		"a ridge on the gate is not for rows in groups":     `"activation": {"name": "relu"}, "roles": {"group": "id"}, "gate_penalty": "2"`,
+		"expert that is always 0 is not for rows in groups": `"activation": {"name": "exp"}, "family": "poisson", "roles": {"group": "id"}, "zero_expert": true`,
+		"the offset log(n) is for families of other than":   `"activation": {"name": "identity"}, "roles": {"offset": "log(n)"}`,
+	} {
+		f, err := Parse("fit.json", []byte(`{"format": "moe-fit/v1", "data": "nowhere.csv", "k": 2, `+key+`}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := f.Check(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", key, err, want)
+		}
+	}
+}
