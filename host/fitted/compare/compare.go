@@ -2,6 +2,7 @@
 package compare
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -146,6 +147,8 @@ func apart(a, b *fitted.Model) error {
 	case a.K != b.K:
 		return errors.New("the numbers of experts differ, and at the smaller the larger has no one set of " +
 			"parameters: compare BIC")
+	case a.Activation.Same(b.Activation) && a.Leaves == nil && b.Leaves == nil && limit(a.Family, b.Family) != nil:
+		return limit(a.Family, b.Family)
 	case !a.Activation.Same(b.Activation) || a.Leaves != nil || b.Leaves != nil || a.Family != b.Family:
 		return errors.New("the experts are of different kinds, so that neither model contains the other: compare BIC")
 	case a.ZeroExpert != b.ZeroExpert:
@@ -157,6 +160,20 @@ func apart(a, b *fitted.Model) error {
 	case groupsColumn(a) != groupsColumn(b):
 		return errors.New("the rows have one expert a group in one of the fits and not so in the other: compare AIC: " +
 			"the n of BIC is that of the groups in one and of the rows in the other")
+	}
+	return nil
+}
+
+// limit says why there is no test of one family within another of which it is the limit: its parameter is there at the
+// end of what it may be, where 2(ℓ − ℓ₀) has no χ² distribution (Self and Liang 1987); nil of other families.
+func limit(a, b string) error {
+	for _, of := range []struct{ limit, family, parameter string }{
+		{"poisson", "negative-binomial", "theta"}, {"", "student-t", "degrees of freedom"},
+	} {
+		if a == of.limit && b == of.family || b == of.limit && a == of.family {
+			return fmt.Errorf("%s is the limit of %s for infinite %s, at the end of what there may be, where the "+
+				"statistic has no χ² distribution: compare BIC", cmp.Or(of.limit, fitted.Normal), of.family, of.parameter)
+		}
 	}
 	return nil
 }
