@@ -118,7 +118,7 @@ func admitted(c Config) error {
 		{OptRobust, c.wants(Robust)},
 		{OptHAC, c.wants(Dependent)},
 		{OptArrangements, c.Arrangements},
-		{OptGatePenalty, c.GatePenalty != ""},
+		{OptGatePenalty, c.GatePenalty.Asked()},
 		{OptExpertRidge, c.ExpertRidge != ""},
 		{OptExpertLasso, c.ExpertLasso != ""},
 		{OptIntercepts, c.Intercepts != NoIntercepts},

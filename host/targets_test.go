@@ -176,3 +176,17 @@ func TestFitTargetsResumes(t *testing.T) {
 	y[0][7]++
 	refused("of other data", targetsOf(x, y, truths))
 }
+
+// TestTargetsOfMethods: every method that takes one target takes several, each as it is taken alone.
+func TestTargetsOfMethods(t *testing.T) {
+	truth := model.NewParams(1, 3)
+	copy(truth.Regressor(0), []float64{1, -1, 0.5})
+	x, y := severalTargets([]*model.Params{truth, truth}, 200, mat.NewDense(2, 2, []float64{0.1, 0, 0, 0.1}), false, 1)
+	targets := []Target{{Source: dataset.Matrix(x, y[0])}, {Source: dataset.Matrix(x, y[1])}}
+	for _, method := range []Method{Moments{}, L2{Starts: 1}} {
+		v, err := FitTargets(t.Context(), activation(identity.Family, nil), targets, Config{K: 1, Method: method})
+		if err != nil || len(v.Outputs) != 2 {
+			t.Errorf("%s: %v", method.Name(), err)
+		}
+	}
+}
