@@ -172,7 +172,8 @@ func limit(a, b string) error {
 	} {
 		if a == of.limit && b == of.family || b == of.limit && a == of.family {
 			return fmt.Errorf("%s is the limit of %s for infinite %s, at the end of what there may be, where the "+
-				"statistic has no χ² distribution: compare BIC", cmp.Or(of.limit, fitted.Normal), of.family, of.parameter)
+				"statistic has no χ² distribution: compare BIC", cmp.Or(of.limit, fitted.Normal), of.family,
+				of.parameter)
 		}
 	}
 	return nil
