@@ -106,7 +106,8 @@ const (
 	// twinRows of the rows say that two experts are not one where their mean would cost clearCost times that. Of two in
 	// the place of one it cost .1 to .4 of an expert's parameters times log n, of right ones 29 and more.
 	twinRows, clearCost = 1 << 12, 4
-	// spareWave joiners start before anyone looks at the result, leastJoiners at least and mostJoiners at most;
+	// spareWave joiners start before anyone looks at the result, leastJoiners at least and mostJoiners at most, of
+	// search.DefaultStarts that are asked for;
 	// all spare experts are placed anew spareSweeps times at most.
 	spareWave, leastJoiners, mostJoiners, spareSweeps = 16, 48, 400, 6
 	// heldNumbers sets the number of an expert that joins others held as they are apart from those of ones that join
@@ -118,6 +119,9 @@ const (
 	// pursuedWithin of the most, or that many units less.
 	pursued, pursuedWithin, pursuedUnits = 12, 0.5, 5
 )
+
+// mostOf is how many joiners start at most where so many starts are asked for: as many times mostJoiners.
+func mostOf(starts int) int { return mostJoiners * max(1, starts/search.DefaultStarts) }
 
 // spareable says whether the places of experts are looked for one by one.
 func spareable(p *problem.Problem) bool {
@@ -318,7 +322,7 @@ func (s *sparing) place(ctx context.Context, others *model.Params) (gained bool,
 	if s.vacancy, err = newVacancy(ctx, p, s.rows, others); err != nil {
 		return false, err
 	}
-	for s.survey.Starts < mostJoiners && s.work < spareWork*float64(s.task.Starts)/search.DefaultStarts &&
+	for s.survey.Starts < mostOf(s.task.Starts) && s.work < spareWork*float64(s.task.Starts)/search.DefaultStarts &&
 		!s.survey.Conclusive(leastJoiners) {
 		if err := s.wave(ctx); err != nil {
 			return false, err
@@ -369,7 +373,7 @@ func (s *sparing) wave(ctx context.Context) error {
 	if len(s.joined) > 0 {
 		aim = leastPursued(s.joined[0].gain)
 	}
-	all, err := s.vacancy.joiners(ctx, spareWave, stream.Spare, s.number*mostJoiners+s.survey.Starts, aim)
+	all, err := s.vacancy.joiners(ctx, spareWave, stream.Spare, s.number*mostOf(s.task.Starts)+s.survey.Starts, aim)
 	if err != nil {
 		return err
 	}
