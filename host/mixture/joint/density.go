@@ -16,9 +16,9 @@ import (
 )
 
 // Density is the law f(y; m, ψ) of M ≥ 1 targets, all of them numbers, under one expert, m what g makes of its M linear
-// predictors. It is of noise: y and m count by y − m alone. ψ are a scale of each target, in the units of that, and own parameters, which θ has as they are: such as
-// log ν, or Fisher's z of a correlation. A density is a value without state: parameters name it
-// ([model.VectorParams].Family), and [Register] makes it known under that name.
+// predictors. It is of noise: y and m count by y − m alone. ψ are a scale of each target, in the units of that, and own
+// parameters, which θ has as they are: such as log ν, or Fisher's z of a correlation. A density is a value without
+// state: parameters name it ([model.VectorParams].Family), and [Register] makes it known under that name.
 type Density interface {
 	// Name is what parameters and files call it.
 	Name() string
