@@ -49,15 +49,16 @@ type Found struct {
 
 // Auto looks for the highest joint likelihood from the moment estimate and
 // starts of other kinds, until the certificate of what it found asks for no more. Where an optimum would pass
-// though the data hardly ask for an expert, or under another law than the normal one though a test of the model fails,
-// another search has to end there too.
+// though the data hardly ask for an expert, or under another law than the normal one though a test of the model fails
+// and few of a survey's starts have met it, another search has to end there too.
 func Auto(ctx context.Context, p *problem.Problem, e *moment.Evidence, s Settings) (*Found, error) {
 	out, err := auto(ctx, p, e, s)
 	if err != nil {
 		return nil, err
 	}
 	if c := out.Certificate; c != nil && c.Optimum == infer.Pass && (out.spare != nil && out.spare.Experts > 0 ||
-		!p.Shape.Normal() && p.Shape.Classes() > 1 && p.OneGate() && c.PValue < infer.Doubt) {
+		!p.Shape.Normal() && p.Shape.Classes() > 1 && p.OneGate() && c.PValue < infer.Doubt &&
+			!out.Survey.of(out.Best, p.N()).often()) {
 		if out, err = out.repeated(ctx, p, e, s); err != nil {
 			return nil, err
 		}

@@ -15,6 +15,8 @@ const (
 	// mostUnseen is the chance that another start ends at an optimum that none has met with which starts have seen
 	// enough.
 	mostUnseen = 0.05
+	// oftenMet is the share of a survey's starts at an optimum with which no second search is made for it.
+	oftenMet = 0.25
 )
 
 // Survey is what was seen of the optima of a table that is small enough to look at
@@ -48,6 +50,9 @@ func (s *Survey) Unseen() float64 {
 func (s *Survey) Conclusive(least int) bool {
 	return s.Starts >= least && s.Met >= LeastMet && s.Unseen() <= mostUnseen
 }
+
+// often says whether the share oftenMet of the starts has met the best.
+func (s *Survey) often() bool { return s != nil && float64(s.Met) >= oftenMet*float64(s.Starts) }
 
 // of is a survey as it has seen the best of a search on n rows, which its starts have not met where it is another than
 // its own; nil for nil.
