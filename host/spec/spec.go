@@ -217,6 +217,9 @@ func (f *Fit) Check() error {
 // checkConfig refuses what no fit is made of, whatever the data.
 func (f *Fit) checkConfig() error {
 	cfg, err := f.Config()
+	if f.GateShared && joint.Known(cfg.Family) {
+		cfg.Family = "" // every target alone begins with normal noise
+	}
 	if err == nil {
 		cfg, err = cfg.Checked()
 	}

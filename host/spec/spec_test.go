@@ -17,6 +17,8 @@ import (
 	"github.com/gatedlearning/moe/host"
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/descent"
+	"github.com/gatedlearning/moe/host/mixture/joint"
+	"github.com/gatedlearning/moe/host/mixture/mixturetest"
 )
 
 var update = flag.Bool("update", false, "write testdata")
@@ -301,6 +303,21 @@ func TestCheckAsFitted(t *testing.T) {
 		}
 		if err := f.Check(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", key, err, want)
+		}
+	}
+}
+
+// TestCheckJointFamily: a density of several targets that is registered is for those under one gate, and no others.
+func TestCheckJointFamily(t *testing.T) {
+	joint.Register(mixturetest.Exchangeable{})
+	for more, want := range map[string]string{`, "gate_shared": true`: "", "": "there is no such family"} {
+		f, err := Parse("fit.json", []byte(`{"format": "moe-fit/v1", "data": "nowhere.csv", "k": 2, "activation": {"name": "identity"},
+			"targets": ["a", "b"], "family": "`+mixturetest.Exchangeable{}.Name()+`"`+more+`}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := f.Check(); want == "" != (err == nil) || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", more, err, want)
 		}
 	}
 }
