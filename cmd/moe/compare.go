@@ -19,7 +19,8 @@ func newCompareCmd() *cobra.Command {
 BIC and AIC, and the coefficients of the experts that are nearest to each other, with their gates
 relative to a pair of them. The fits must
 be of the same rows: the same targets and weights in the same order, of which a file has a
-digest. Fits by passes over parts compare with each other, where all columns are the same. Where one model contains the other it tests the smaller by the likelihood ratio.`,
+digest. Fits by passes over parts compare with each other, where all columns are the same.
+Where one model contains the other it tests the smaller by the likelihood ratio.`,
 		Example: `  moe compare two.json three.json
   moe compare small.json large.json --json`,
 		Args: cobra.ExactArgs(2),

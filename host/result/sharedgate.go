@@ -260,12 +260,13 @@ func (s *vector) noteErrors(v *fitted.Vector, c *infer.Covariance, l *loss.Vecto
 	var se []*fitted.StandardErrors
 	se, sg.CorrelationErrors, sg.OwnErrors = s.standardErrors(c, l, params, of)
 	for j, out := range se {
-		for i, sigma := range v.Outputs[j].Sigma {
-			if params.Family != "" { // these are of normal noise
-				break
-			}
+		levels := v.Outputs[j].Sigma
+		if params.Family != "" {
+			levels = nil // what is corrected is normal noise
+		}
+		for i, sigma := range levels {
 			rows, coefficients := p.Weights.Total, float64(len(expert))
-			if len(v.Outputs[j].Sigma) > 1 {
+			if len(levels) > 1 {
 				rows *= sg.Proportions[i]
 			} else {
 				coefficients *= float64(params.K)
