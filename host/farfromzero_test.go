@@ -180,6 +180,7 @@ func studentLine(x, y []float64, dof float64) float64 {
 // TestStudentOutliers: rows far off are all of the target's root mean square, and neither keep a t law from its
 // maximum nor make the others' noise look like rounding.
 func TestStudentOutliers(t *testing.T) {
+	testslow.Mark(t)
 	identity, err := catalog.Open(t.Context(), "identity", nil)
 	if err != nil {
 		t.Fatal(err)

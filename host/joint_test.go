@@ -287,6 +287,7 @@ func TestJointIsCorrelated(t *testing.T) {
 
 // TestJointRefusals: what knows no density of several targets says so in a line.
 func TestJointRefusals(t *testing.T) {
+	testslow.Mark(t)
 	act := activation(identity.Family, nil)
 	s, err := sample.NewVector(sample.Config{Activation: act, K: 2, D: 2, N: 100, Sigma: 0.3, Design: sample.Separated, Seed: 3}, 2, 0)
 	if err != nil {
