@@ -161,12 +161,12 @@ func (s ownSums) ofLevel(m int) (scores, information []float64) {
 // is relative to its standard deviation, but not below the rounding of the target. With noise
 // per expert that of any data has none, since an expert may shrink onto a few rows:
 // there it is relative to the target's standard deviation, which does not depend on
-// where the target has its zero. A spread that is not 0 stands for both.
-func sigmaFloor(t model.Totals, spread float64, levels int) float64 {
+// where the target has its zero. A core that is not 0 ([Free]) stands for both.
+func sigmaFloor(t model.Totals, core float64, levels int) float64 {
 	floor, deviation := 1e-8*t.RMS, t.Deviation
 	switch {
-	case spread > 0:
-		floor, deviation = 1e-8*spread, spread
+	case core > 0:
+		floor, deviation = 1e-8*core, core
 	case t.FarFromZero():
 		floor = max(1e-8*deviation, 0x1p-52*t.RMS)
 	}

@@ -63,7 +63,7 @@ func NewLikelihoodOf(mix mixture.Mixture, rows model.Rows, act model.Activation,
 	t, err := model.TotalsOf(rows)
 	floor := leastScale
 	if mix.Density.Domain().Scale {
-		if floor = sigmaFloor(t, free.Spread, len(base.Sigma)); free.LeastSigma > 0 {
+		if floor = sigmaFloor(t, free.Core, len(base.Sigma)); free.LeastSigma > 0 {
 			floor = free.LeastSigma
 		}
 	}

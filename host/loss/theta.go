@@ -25,9 +25,9 @@ type Free struct {
 	// LeastSigma is the least σ where each expert has its own, in place of a thousandth of the target's standard
 	// deviation: an optimum there is one. 0 is none.
 	LeastSigma float64
-	// Spread stands for the target's root mean square and standard deviation where a few rows are most of these; 0 for
-	// themselves.
-	Spread   float64
+	// Core stands for the target's root mean square and standard deviation where a few rows are most of these
+	// ([model.Core]); 0 for themselves.
+	Core     float64
 	GivenOwn int // how many of the density's own parameters, the last of them, stay
 }
 

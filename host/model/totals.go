@@ -16,9 +16,12 @@ type Totals struct {
 	Largest   []float64 // of every feature, in size
 }
 
-// FarFromZero says whether the target is so far from 0 that its size says little of what tells its rows apart: by a
-// hundred of its standard deviations.
-func (t Totals) FarFromZero() bool { return t.RMS > 100*t.Deviation }
+// FarTarget is how many of its standard deviations a target is from 0 where its size says little of what tells its rows
+// apart.
+const FarTarget = 100
+
+// FarFromZero says whether the target is.
+func (t Totals) FarFromZero() bool { return t.RMS > FarTarget*t.Deviation }
 
 // Memo keeps the totals of rows, which cost a pass: rows that embed one and are not in memory,
 // and those of [Data.Settled], have them summed once. The zero value is ready.

@@ -372,7 +372,7 @@ func (p *Problem) adopt(ctx context.Context, second *tensor.Second, even, rows m
 	p.Rows, p.Given = even, p.Weights.given(even, rows, p.Units)
 	p.Second, p.Inputs = second, inputs
 	if law := p.Shape.Density(); law.Domain().Scale && !mixture.Normal(law) { // its tails are heavy
-		p.Shape.Spread, err = model.Core(ctx, p.Rows)
+		p.Shape.Core, err = model.Core(ctx, p.Rows)
 	}
 	return err
 }
@@ -451,17 +451,14 @@ func (p *Problem) N() int {
 // Size is rows times parameters, which the work of an iteration grows with.
 func (p *Problem) Size() int { return p.N() * p.Shape.Parameters() }
 
-// farTarget is how many of its standard deviations the mean of a target is from 0 where fits are to the target less
-// that mean. Sums of squares of such targets lose the digits that tell the rows apart, and starts that measure noise
-// by the size of the target begin far too wide.
-const farTarget = 100
-
-// farTarget returns what is taken off the target of rows with these sums: its mean, where that is far from 0 and the
-// experts' intercepts take it up; 0 for nothing. All differences are exact: y − c has no rounding where y is between
+// farTarget returns what is taken off the target of rows with these sums: its mean, where that is far from 0
+// ([model.FarTarget]) and the experts' intercepts take it up; 0 for nothing. Sums of squares of such targets lose the
+// digits that tell the rows apart, and starts that measure noise by the size of the target begin far too wide. All
+// differences are exact: y − c has no rounding where y is between
 // c/2 and 2c (Sterbenz 1974).
 func (p *Problem) farTarget(ctx context.Context, second *tensor.Second, rows model.Rows) (float64, error) {
 	mean, square := second.MeanY(1), second.MeanY(2)
-	if square-mean*mean > mean*mean/(farTarget*farTarget) || !p.shifts() {
+	if square-mean*mean > mean*mean/(model.FarTarget*model.FarTarget) || !p.shifts() {
 		return 0, nil
 	}
 	exact := true
@@ -500,13 +497,13 @@ func (p *Problem) Taken() float64 {
 }
 
 // RMS is the root mean square of the target in the units of the fit, about its mean where the experts' means have
-// an offset; where a few rows far off are all of it, that of the others ([Shape].Spread).
+// an offset; where a few rows far off are all of it, that of the others ([Shape].Core).
 func (p *Problem) RMS() float64 {
 	switch {
 	case p.Shape.Output != nil:
 		return p.Shape.Output.sd
-	case p.Shape.Spread > 0:
-		return p.Shape.Spread
+	case p.Shape.Core > 0:
+		return p.Shape.Core
 	}
 	return math.Sqrt(p.Second.MeanY(2))
 }

@@ -28,9 +28,9 @@ type Shape struct {
 	Family string  // the density of y, see [model.Params]
 	Zero   bool    // beside the experts there is one that is always 0, see [model.Params]
 	Dof    float64 // its last own parameter where it is known, the degrees of freedom of the t law; 0: estimated
-	// Spread is the target's root mean square without rows far off that are most of it; 0 where none are, or noise is
-	// normal.
-	Spread float64
+	// Core is the target's root mean square without rows far off that are most of it ([model.Core]); 0 where none are,
+	// or noise is normal.
+	Core   float64
 	Output *Output // of the experts' means; nil: they are g
 
 	Tree  model.Hierarchy // of the gates; the zero value is one gate
@@ -191,7 +191,7 @@ func (s Shape) WithNoise(p *model.Params, sigma float64) *model.Params {
 func (s Shape) Free() loss.Free {
 	return loss.Free{Regressors: true, Gating: true, Sigma: true, ExpertColumns: s.Experts, GateColumns: s.Gate,
 		Tied: s.Tied, FixedScale: s.Output != nil && s.Output.Fixed, GivenOwn: s.given(),
-		LeastSigma: s.Least, Spread: s.Spread}
+		LeastSigma: s.Least, Core: s.Core}
 }
 
 // Estimated says which parameters are estimated: the noise only where it is not

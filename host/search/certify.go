@@ -246,7 +246,7 @@ func evidenceOf(p *problem.Problem, best *Candidate, all []*Candidate, seen Seen
 		e.Agreeing += s.Met
 		e.Met = s.Met
 	}
-	e.Survey, e.Surveyed = true, infer.Care{Starts: s.Starts, Met: e.Met, Unseen: s.Unseen()}
+	e.Survey, e.Surveyed = true, s.metBy(e.Met).evidence()
 	e.Care = seen.care(e.Met, s.Few)
 	e.Starts += s.Starts
 	for _, kind := range s.Kinds {
@@ -266,14 +266,13 @@ func (s Seen) care(met int, few bool) infer.Care {
 	if !s.Late && s.Spare == nil {
 		return infer.Care{}
 	}
-	var of Survey
-	if v := s.Survey; v != nil {
-		of = Survey{Starts: v.Starts, Singles: v.Singles, Met: met}
-	}
-	surveyed := infer.Care{Taken: true, Starts: of.Starts, Met: of.Met}
+	var of *Survey
+	var surveyed infer.Care
 	if s.Survey != nil {
-		surveyed.Unseen = of.Unseen()
+		of = s.Survey.metBy(met)
+		surveyed = of.evidence()
 	}
+	surveyed.Taken = true
 	v := s.Spare
 	if v == nil {
 		return surveyed

@@ -137,8 +137,8 @@ func TestEvidence(t *testing.T) {
 		"no survey":             {[]*Candidate{back, below}, nil, screened},
 		"one that saw nothing":  {[]*Candidate{back, below}, &Survey{Starts: 10, Met: 4}, screened},
 		"one that met it":       {[]*Candidate{back, below}, at(-1+tolerance, false), infer.Evidence{Starts: 13, Kinds: 3, Agreeing: 6, Survey: true, Met: 4, Surveyed: infer.Care{Starts: 10, Met: 4}, Flat: true}},
-		"one that did not":      {[]*Candidate{back, below}, at(-1+1.01*tolerance, false), infer.Evidence{Starts: 13, Kinds: 3, Agreeing: 2, Survey: true, Surveyed: infer.Care{Starts: 10}, Flat: true}},
-		"one that shrank":       {[]*Candidate{back, below}, at(-1, true), infer.Evidence{Starts: 13, Kinds: 3, Agreeing: 2, Survey: true, Surveyed: infer.Care{Starts: 10}, Flat: true}},
+		"one that did not":      {[]*Candidate{back, below}, at(-1+1.01*tolerance, false), infer.Evidence{Starts: 13, Kinds: 3, Agreeing: 2, Survey: true, Surveyed: infer.Care{Starts: 10, Unseen: 0.1}, Flat: true}},
+		"one that shrank":       {[]*Candidate{back, below}, at(-1, true), infer.Evidence{Starts: 13, Kinds: 3, Agreeing: 2, Survey: true, Surveyed: infer.Care{Starts: 10, Unseen: 0.1}, Flat: true}},
 		"one that alone met it": {[]*Candidate{made(starts.KindRandom, ended(-1, optim.Converged, false), false), others[0]}, at(-1, false), infer.Evidence{Starts: 13, Kinds: 3, Agreeing: 4, Survey: true, Met: 4, Surveyed: infer.Care{Starts: 10, Met: 4}, Flat: true}},
 	} {
 		if got := evidenceOf(p, best, append(c.agree, others...), Seen{Survey: c.s}); got != c.want {

@@ -60,9 +60,19 @@ func (s *Survey) of(best *Candidate, n int) *Survey {
 	if s == nil || len(s.Best) == 0 || s.Best[0].Run.Value <= best.Run.Value+SameOptimum(n) {
 		return s
 	}
+	return s.metBy(0)
+}
+
+// metBy is a survey of which so many starts have met the best.
+func (s *Survey) metBy(starts int) *Survey {
 	seen := *s
-	seen.Met = 0
+	seen.Met = starts
 	return &seen
+}
+
+// evidence is what its starts are evidence of.
+func (s *Survey) evidence() infer.Care {
+	return infer.Care{Starts: s.Starts, Met: s.Met, Unseen: s.Unseen()}
 }
 
 // optima are those of a survey, none where there was none.
@@ -105,7 +115,7 @@ const mostUnseenBeside = 0.1
 
 // beside says whether the survey is evidence enough beside the placing of several spare experts.
 func (s *Survey) beside() bool {
-	return s.Starts >= infer.StartsWanted && s.Met > 0 && s.Unseen() <= mostUnseenBeside
+	return s != nil && s.Starts >= infer.StartsWanted && s.Met > 0 && s.Unseen() <= mostUnseenBeside
 }
 
 // Surveying looks at many optima of a table; it returns nil for one that it does not suit, or where starts, the budget

@@ -140,9 +140,9 @@ func (n *Sums) passes(m *fitted.Model, best *climb) (p *progress.Passes, uncerti
 // sizeOf is that beside which the noise of an exact fit is rounding: the root mean square of the target, or where its
 // mean is far from 0 its standard deviation, with what rounding of the sums of squares may make of it.
 func sizeOf(s *tensor.Second) float64 {
-	const far, rounding = 100, 1e-14
+	const rounding = 1e-14
 	mean, square := s.MeanY(1), s.MeanY(2)
-	if v := max(0, square-mean*mean); v < mean*mean/(far*far) {
+	if v := max(0, square-mean*mean); v < mean*mean/(model.FarTarget*model.FarTarget) {
 		return math.Sqrt(v + rounding*square)
 	}
 	return math.Sqrt(square)
