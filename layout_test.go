@@ -41,6 +41,7 @@ var imports = map[string][]string{
 	"internal/envelope":          {},
 	"internal/npy":               {"internal/badfile"},
 	"internal/numeric":           {gonum},
+	"internal/registry":          {},
 	"internal/setting":           {},
 	"internal/shown":             {},
 	"internal/spotcheck":         {"sdk", "internal/numeric"},
@@ -80,8 +81,8 @@ var imports = map[string][]string{
 	"table": {"sdk", "sdk/gauss"},
 
 	"host/model":         {"internal/kernel", gonum},
-	"host/mixture":       {"internal/kernel", "host/model", gonum},
-	"host/mixture/joint": {"internal/kernel", "host/model", "host/mixture", gonum},
+	"host/mixture":       {"internal/kernel", "internal/registry", "host/model", gonum},
+	"host/mixture/joint": {"internal/kernel", "internal/registry", "host/model", "host/mixture", gonum},
 
 	"host/gaussians": {"internal/numeric", gonum},
 

@@ -2,7 +2,6 @@ package mixture
 
 import (
 	"fmt"
-	"maps"
 	"math"
 	"regexp"
 	"slices"
@@ -11,6 +10,7 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/internal/registry"
 )
 
 // Density is the law of y under one expert, f(y; m, ψ): m = g(z) is what g makes of the expert's
@@ -120,27 +120,11 @@ func OwnAt(q, p int) int {
 }
 
 // densities are those that are registered, by name.
-var densities = struct {
-	sync.RWMutex
-	of map[string]Density
-}{of: byName(Gaussian{}, StudentT{}, Gamma{}, Poisson{}, NegativeBinomial{}, Binomial{})}
-
-func byName(all ...Density) map[string]Density {
-	of := map[string]Density{}
-	for _, d := range all {
-		of[d.Name()] = d
-	}
-	return of
-}
+var densities = registry.New[Density](Gaussian{}, StudentT{}, Gamma{}, Poisson{}, NegativeBinomial{}, Binomial{})
 
 // Register makes a density known by its name. It panics where the name is taken or empty, or
 // where its own parameters are not as [OwnParameter] says.
 func Register(d Density) {
-	densities.Lock()
-	defer densities.Unlock()
-	if _, taken := densities.of[d.Name()]; taken || d.Name() == "" {
-		panic(fmt.Sprintf("mixture: density %q cannot be registered: the name is taken, or none", d.Name()))
-	}
 	names := map[string]bool{}
 	for q, own := range d.Own() {
 		sound := OwnName().MatchString(own.Name) && !names[own.Name] &&
@@ -151,7 +135,9 @@ func Register(d Density) {
 		}
 		names[own.Name] = true
 	}
-	densities.of[d.Name()] = d
+	if d.Name() == "" || !densities.Add(d) {
+		panic(fmt.Sprintf("mixture: density %q cannot be registered: the name is taken, or none", d.Name()))
+	}
 }
 
 // Sigma is the name of an own parameter that is the scale of y.
@@ -161,11 +147,7 @@ const Sigma = "sigma"
 var OwnName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`) })
 
 // Densities lists the names of the densities that are known, in order.
-func Densities() []string {
-	densities.RLock()
-	defer densities.RUnlock()
-	return slices.Sorted(maps.Keys(densities.of))
-}
+func Densities() []string { return densities.Names() }
 
 // Known says whether there is a density of this name; "" is [Gaussian].
 func Known(name string) bool {
@@ -178,10 +160,8 @@ func DensityOf(name string) Density {
 	if name == "" {
 		return Gaussian{}
 	}
-	densities.RLock()
-	defer densities.RUnlock()
-	d, ok := densities.of[name]
-	if !ok {
+	d, known := densities.Find(name)
+	if !known {
 		panic(fmt.Sprintf("mixture: no density %q", name))
 	}
 	return d

@@ -4,15 +4,14 @@ package joint
 
 import (
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"slices"
-	"sync"
 
 	"gonum.org/v1/gonum/stat/distuv"
 
 	"github.com/gatedlearning/moe/host/mixture"
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/internal/registry"
 )
 
 // Density is the law f(y; m, ψ) of M ≥ 1 targets, all of them numbers, under one expert, m what g makes of its M linear
@@ -74,20 +73,12 @@ func (t *Terms) parts() [6][]float64 {
 	return [...][]float64{t.Score, t.Information, t.Expected, t.OwnScore, t.OwnInformation, t.Cross}
 }
 
-var densities = struct {
-	sync.RWMutex
-	of map[string]Density
-}{of: map[string]Density{}}
+var densities = registry.New[Density]()
 
 // Register makes a density known by its name. It panics where the name is taken, or that of one target's, or empty, or
 // where its own parameters are not as [Parameter] says.
 func Register(d Density) {
-	densities.Lock()
-	defer densities.Unlock()
 	name := d.Name()
-	if _, taken := densities.of[name]; taken || mixture.Known(name) || name == "lognormal" {
-		panic(fmt.Sprintf("joint: density %q cannot be registered: the name is taken, or none", name))
-	}
 	names := map[string]bool{mixture.Sigma: true}
 	for q, own := range d.Own(2) {
 		sound := mixture.OwnName().MatchString(own.Name) && !names[own.Name]
@@ -95,15 +86,13 @@ func Register(d Density) {
 			panic(fmt.Sprintf("joint: density %q cannot be registered: its own parameter %d is %+v", name, q+1, own))
 		}
 	}
-	densities.of[name] = d
+	if mixture.Known(name) || name == "lognormal" || !densities.Add(d) {
+		panic(fmt.Sprintf("joint: density %q cannot be registered: the name is taken, or none", name))
+	}
 }
 
 // Families lists the names of the densities that are registered, in order.
-func Families() []string {
-	densities.RLock()
-	defer densities.RUnlock()
-	return slices.Sorted(maps.Keys(densities.of))
-}
+func Families() []string { return densities.Names() }
 
 // Known says whether there is a density of this name; "" is [Gaussian].
 func Known(name string) bool { return name == "" || slices.Contains(Families(), name) }
@@ -113,10 +102,8 @@ func Of(name string) Density {
 	if name == "" {
 		return Gaussian{}
 	}
-	densities.RLock()
-	defer densities.RUnlock()
-	d, ok := densities.of[name]
-	if !ok {
+	d, known := densities.Find(name)
+	if !known {
 		panic(fmt.Sprintf("joint: no density %q", name))
 	}
 	return d
