@@ -17,6 +17,7 @@ import (
 	"github.com/gatedlearning/moe/host/metric"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/moment"
+	"github.com/gatedlearning/moe/host/native"
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/host/sample"
@@ -245,7 +246,7 @@ func TestL2Notes(t *testing.T) {
 func TestL2Refuses(t *testing.T) {
 	p, e, _ := drawn(t, identity.Family, 300, problem.Request{})
 	q := *p
-	q.G = problem.Evaluator{Activation: infinite{}}
+	q.G = native.Evaluator{Activation: infinite{}}
 	all := []*search.Candidate{{Kind: starts.KindRandom}}
 	_, _, err := L2{MiniBatches: MiniBatches{Epochs: 1}}.Fit(t.Context(), &q, e, all, nil, nil)
 	if fault, ok := err.(*dataset.Error); !ok || !strings.Contains(fault.Msg, "finite likelihood") {

@@ -12,6 +12,7 @@ import (
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/infer"
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/host/native"
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/host/recheck"
@@ -62,7 +63,7 @@ type Result struct {
 	Best        int     // of Starts
 	Tensors     *Tensors
 	Certificate *infer.Certificate
-	Native      problem.Evaluator
+	Native      native.Evaluator
 	Odd         bool // φ is odd about a constant
 	Notes       []string
 }
@@ -183,7 +184,7 @@ func prepare(ctx context.Context, src dataset.Source, act sdk.Activation, r Requ
 		return nil, refuseEven(act)
 	}
 	f.out.Odd = f.curves.odd()
-	if f.out.Native, err = problem.EvaluatorOf(ctx, act, r.Approximate); err != nil {
+	if f.out.Native, err = native.EvaluatorOf(ctx, act, r.Approximate); err != nil {
 		return nil, err
 	}
 	data, err := dataset.Load(ctx, src)

@@ -15,7 +15,6 @@ import (
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/plugins/identity"
-	"github.com/gatedlearning/moe/plugins/sigmoid"
 	"github.com/gatedlearning/moe/sdk"
 )
 
@@ -358,36 +357,6 @@ func TestWithAnotherNumberOfExperts(t *testing.T) {
 	q := p.With(5)
 	if q.Shape.K != 5 || p.Shape.K != 2 || q.Rows != p.Rows || q.Second != p.Second || q.Seed != 3 {
 		t.Errorf("k = %d of %d, rows shared %v", q.Shape.K, p.Shape.K, q.Rows == p.Rows)
-	}
-}
-
-// TestEvaluator: the activation itself, unless an approximation is asked for and
-// can be had; where it cannot a note says why.
-func TestEvaluator(t *testing.T) {
-	smooth := activation(t, sigmoid.Family)
-	rough := sdk.Func{Name: "rough", G: func(z float64) float64 { return z + math.Sin(1e9*z) }, DG: func(z float64) float64 { return 1 + 1e9*math.Cos(1e9*z) }}
-	for name, c := range map[string]struct {
-		act         sdk.Activation
-		approximate bool
-		native      bool
-		note        string
-	}{
-		"itself":      {smooth, false, false, ""},
-		"approximate": {smooth, true, true, ""},
-		"rough":       {rough, true, false, "every value was asked of it"},
-	} {
-		e, err := EvaluatorOf(t.Context(), c.act, c.approximate)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if (e.Native != nil) != c.native || (e.Note != "") != (c.note != "") || !strings.Contains(e.Note, c.note) {
-			t.Errorf("%s: native %v, note %q", name, e.Native != nil, e.Note)
-		}
-		z := []float64{-2.25, -0.1, 0, 0.3, 4}
-		got, want := make([]float64, 5), make([]float64, 5)
-		if err := errors.Join(e.Eval(t.Context(), got, z), c.act.Eval(t.Context(), want, z)); err != nil || !floats.EqualApprox(got, want, 1e-11) {
-			t.Errorf("%s: %v, want %v, error %v", name, got, want, err)
-		}
 	}
 }
 

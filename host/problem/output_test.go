@@ -368,6 +368,24 @@ func TestTargetsOfRows(t *testing.T) {
 			t.Errorf("%d rows", p.N())
 		}
 	}
+	// Where an intercept takes up any number, a distance is from the others: one row of 0 among dates.
+	for _, stray := range []int{0, 1, 100} {
+		x, v := table(n, []float64{0}, []float64{1})
+		for i := range v {
+			v[i] = 1.7e9 + float64(i%7)
+			if i > 100 && i <= 100+stray {
+				v[i] = 0
+			}
+		}
+		p := loaded(t, dataset.Matrix(x, v), Request{K: 2, Intercepts: BothIntercepts})
+		out, err := p.Outlier()
+		if err != nil || (out != nil) != (stray > 0) {
+			t.Fatalf("%d of 0: %+v, error %v", stray, out, err)
+		}
+		if out != nil && (out.Row != 102 || out.Y != 0 || math.Abs(out.Others-2.4) > 0.5) {
+			t.Errorf("%d of 0: %+v", stray, out)
+		}
+	}
 	for name, c := range map[string]struct {
 		y    func(i int) float64
 		a, b float64

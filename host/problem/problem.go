@@ -6,7 +6,6 @@ package problem
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -57,7 +56,7 @@ type Problem struct {
 	Activation sdk.Activation   // as it was given; nil where experts have their own
 	Leaves     []sdk.Activation // the experts' own; nil where all have Activation
 	Moments    sdk.Moments      // of Activation
-	G          Evaluator        // what the iterations evaluate
+	G          native.Evaluator // what the iterations evaluate
 
 	Rows    model.Rows // in the units of the fit, with weights near 1
 	Given   model.Rows // the same with the weights as they were given
@@ -185,7 +184,7 @@ func (p *Problem) take(ctx context.Context, src dataset.Source, r Request) error
 		}
 	}
 	if p.Leaves == nil {
-		if p.G, err = EvaluatorOf(ctx, p.Activation, r.Approximate); err != nil || p.Shape.Output == nil {
+		if p.G, err = native.EvaluatorOf(ctx, p.Activation, r.Approximate); err != nil || p.Shape.Output == nil {
 			return err
 		}
 		return p.Shape.Output.open(ctx, p, p.Activation)
@@ -194,7 +193,7 @@ func (p *Problem) take(ctx context.Context, src dataset.Source, r Request) error
 	for i, g := range p.Leaves {
 		leaves[i] = g
 	}
-	p.G, p.Moments = Evaluator{Activation: leaves, kinks: p.Kinks()}, sdk.Moments{}
+	p.G, p.Moments = native.Evaluator{Activation: leaves, Breaks: p.Kinks()}, sdk.Moments{}
 	return nil
 }
 
@@ -530,20 +529,26 @@ const farFromMost = 1e-4
 // may be all of them.
 type Outlier struct {
 	Row    int     // counted from 1, of those that are fitted
-	Y      float64 // its target, the largest in size
-	Others float64 // the root mean square of the targets below farFromMost of it
+	Y      float64 // its target, the farthest
+	Others float64 // the root mean square of the distances below farFromMost of its own
 }
 
 // Largest returns the row with the target that is the largest in size in the units of the fit, counted from 1 of
 // those that are fitted, and that target as it came.
 func (p *Problem) Largest() (row int, y float64, err error) {
+	row, y, err = p.farthest(0)
+	return row, y + p.Taken(), err
+}
+
+// farthest is the row whose target is the farthest from a number, counted from 1, and that target.
+func (p *Problem) farthest(from float64) (row int, y float64, err error) {
 	at := 0
 	err = p.eachTarget(func(v float64) {
-		if at++; row == 0 || math.Abs(v) > math.Abs(y) {
+		if at++; row == 0 || math.Abs(v-from) > math.Abs(y-from) {
 			row, y = at, v
 		}
 	})
-	return row, y + p.Taken(), err
+	return row, y, err
 }
 
 func (p *Problem) eachTarget(fn func(y float64)) error {
@@ -555,22 +560,31 @@ func (p *Problem) eachTarget(fn func(y float64)) error {
 	})
 }
 
-// Outlier returns the row with the largest target where most targets, half of them or more, are below farFromMost
-// of it; nil where they are not.
+// Outlier returns the row whose target is the farthest from 0 where most targets, half of them or more, are below
+// farFromMost of that; nil where they are not. Where intercepts take up any number ([Problem.shifts]) distances are
+// from the median of the first rows: a 0 is far off among dates in seconds.
 func (p *Problem) Outlier() (*Outlier, error) {
-	row, came, err := p.Largest()
+	from := 0.0
+	if p.shifts() {
+		b, err := p.Rows.Block(0, &model.Room{})
+		if err != nil {
+			return nil, err
+		}
+		y := slices.Sorted(slices.Values(b.Y[:b.N]))
+		from = y[len(y)/2]
+	}
+	row, y, err := p.farthest(from)
 	if err != nil {
 		return nil, err
 	}
-	out, largest := &Outlier{Row: row, Y: came}, came-p.Taken()
-	small, squares := 0, 0.0
+	out, far, small, squares := &Outlier{Row: row, Y: y + p.Taken()}, math.Abs(y-from), 0, 0.0
 	err = p.eachTarget(func(y float64) {
-		if math.Abs(y) <= farFromMost*math.Abs(largest) {
+		if distance := math.Abs(y - from); distance <= farFromMost*far {
 			small++
-			squares += y * y
+			squares += distance * distance
 		}
 	})
-	if err != nil || largest == 0 || 2*small < p.N() {
+	if err != nil || 2*small < p.N() || squares == 0 { // others that are all one value have nothing to hide
 		return nil, err
 	}
 	out.Others = math.Sqrt(squares / float64(small))
@@ -589,32 +603,4 @@ func (p *Problem) TwoValues() (a, b float64, two bool, err error) {
 		return 0, 0, false, err
 	}
 	return min(values[0], values[1]) + p.Taken(), max(values[0], values[1]) + p.Taken(), true, nil
-}
-
-// Evaluator is g as the iterations evaluate it.
-type Evaluator struct {
-	model.Activation
-	Native *native.Coefficients // of the approximation; nil where it is the activation itself
-	Note   string               // why there is no approximation though one was asked for
-	kinks  []float64
-}
-
-// Kinks are those of g, and of its approximation.
-func (e Evaluator) Kinks() []float64 { return e.kinks }
-
-// EvaluatorOf returns the activation itself, or a native approximation of it where
-// that was asked for and is good enough.
-func EvaluatorOf(ctx context.Context, act sdk.Activation, approximate bool) (Evaluator, error) {
-	kinks := act.Info().Kinks
-	if !approximate {
-		return Evaluator{Activation: act, kinks: kinks}, nil
-	}
-	fn, err := native.Build(ctx, act)
-	if rough := (*native.RoughError)(nil); errors.As(err, &rough) {
-		return Evaluator{Activation: act, kinks: kinks, Note: rough.Error() + "; every value was asked of it"}, nil
-	}
-	if err != nil {
-		return Evaluator{}, err
-	}
-	return Evaluator{Activation: fn, kinks: kinks, Native: fn.Coefficients()}, nil
 }

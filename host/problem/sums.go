@@ -7,6 +7,7 @@ import (
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/mixture"
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/host/native"
 	"github.com/gatedlearning/moe/host/tensor"
 	"github.com/gatedlearning/moe/sdk"
 )
@@ -67,7 +68,7 @@ func FromSums(ctx context.Context, all Sums, sample *model.Data, act sdk.Activat
 			return nil, err
 		}
 	}
-	p.G, err = EvaluatorOf(ctx, act, r.Approximate)
+	p.G, err = native.EvaluatorOf(ctx, act, r.Approximate)
 	return p, err
 }
 

@@ -211,8 +211,8 @@ func missed(ctx context.Context, p *problem.Problem, q *model.Params) (rows int,
 
 // HiddenBy says that a row hides the others from a fit at q: its noise is rounding beside that row alone.
 func HiddenBy(far *problem.Outlier, q *model.Params) string {
-	return fmt.Sprintf("row %d, whose target is %.4g, hides the others: sigma %.4g is next to nothing beside it, and "+
-		"not beside theirs, whose root mean square is %.4g; look at that row", far.Row, far.Y, slices.Min(q.Sigma),
+	return fmt.Sprintf("row %d, whose target is %.4g, hides the others: sigma %.4g is next to nothing beside its "+
+		"distance from them, and not beside their spread, %.4g; look at that row", far.Row, far.Y, slices.Min(q.Sigma),
 		far.Others)
 }
 
