@@ -129,6 +129,7 @@ type Care struct {
 	Spares      int // experts that the data hardly ask for
 	Starts, Met int
 	Unseen      float64
+	Placed      bool // the starts are those with an expert placed anew
 }
 
 // Another is where a second search ended, by other random numbers.
@@ -165,16 +166,19 @@ func (c Care) cause(fails bool) string {
 
 // why says what is missing.
 func (c Care) why(fails bool) string {
-	cause := c.cause(fails)
+	cause, of := c.cause(fails), "on all rows"
+	if c.Placed {
+		of = "with an expert placed anew"
+	}
 	if c.Starts > 0 && c.Met >= AgreeingStarts {
-		return fmt.Sprintf("%s, and %s on all rows were too few: another would see an optimum that none has seen "+
-			"with probability %.2g", cause, plural(c.Starts, "start"), c.Unseen)
+		return fmt.Sprintf("%s, and %s %s were too few: another would see an optimum that none has seen "+
+			"with probability %.2g", cause, plural(c.Starts, "start"), of, c.Unseen)
 	}
 	if c.Starts == 0 {
 		return cause + ", and no starts were made on all rows: the table is too large for them, or --starts too small"
 	}
-	return fmt.Sprintf("%s, and %s of %s on all rows reached this optimum; better ones may exist", cause, few(c.Met),
-		plural(c.Starts, "start"))
+	return fmt.Sprintf("%s, and %s of %s %s reached this optimum; better ones may exist", cause, few(c.Met),
+		plural(c.Starts, "start"), of)
 }
 
 // StartsWanted is the least number of starts that is enough for an optimum for

@@ -154,6 +154,10 @@ func TestReasons(t *testing.T) {
 			"only 1 of 184 starts reached it, and tests of the model fail; better ones are likely"},
 		{[]Test{{Name: GateTest, PValue: 1e-9, Robust: true}}, Evidence{Starts: 4, Kinds: 3, Agreeing: 4},
 			"4 starts are too few while tests of the model fail; better ones may exist"},
+		{pass, Evidence{Starts: 16, Agreeing: 3, Flat: true, Care: Care{Taken: true, Spares: 1, Starts: 12, Placed: true}},
+			"the data hardly ask for 1 expert, and none of 12 starts with an expert placed anew reached this optimum; better ones may exist"},
+		{pass, Evidence{Starts: 16, Agreeing: 3, Flat: true, Care: Care{Taken: true, Spares: 1, Starts: 12}},
+			"the data hardly ask for 1 expert, and none of 12 starts on all rows reached this optimum; better ones may exist"},
 		{pass, Evidence{Starts: 4, Agreeing: 3, Parts: "units"}, "no sign of merged units was seen, and 4 starts found nothing better"},
 	} {
 		got := Judge(c.tests, c.e)

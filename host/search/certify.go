@@ -278,7 +278,8 @@ func (s Seen) care(met int, few bool) infer.Care {
 		return surveyed
 	}
 	surveyed.Spares = v.Experts
-	placed := infer.Care{Taken: true, Spares: v.Experts, Starts: v.Starts, Met: v.Met, Unseen: v.Unseen()}
+	placed := infer.Care{Taken: true, Spares: v.Experts, Starts: v.Starts, Met: v.Met, Unseen: v.Unseen(),
+		Placed: true}
 	switch {
 	case v.Starts == 0, few && s.Survey != nil && (v.Experts == 0 || v.Met > 0):
 		return surveyed
