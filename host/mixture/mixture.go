@@ -61,7 +61,7 @@ type Posterior struct {
 	Density Density // likewise, with the block's trials
 	K, N    int     // experts, beside which the gate may have the class of [model.Params].Zero
 	P       *model.Params
-	Exact   bool // the gate's logits to all digits, whatever the size of their terms
+	Exact   bool // P(z|x) to all digits, whatever the size of the logits' terms and however small it is
 
 	// A row for each of the classes: the experts, and behind them that of Zero.
 	Scores   []float64 // s_i(x): P(z|x) is their softmax; the largest of a row is 0
@@ -118,6 +118,14 @@ func (r *Posterior) Given(p *model.Params, b *model.Block) {
 	}
 	r.Gate.Scores(r.Scores, p, n)
 	model.SoftmaxShift(r.Prior, r.LogPrior, r.Scores, n)
+	if !r.Exact {
+		return
+	}
+	for at, p := range r.Prior {
+		if p == 0 { // beside 1 alone: a mean of e⁵⁰ counts with it
+			r.Prior[at] = math.Exp(r.Scores[at] - r.LogPrior[at%n])
+		}
+	}
 }
 
 // Observed is what [Posterior.Observe] has come to in a block.

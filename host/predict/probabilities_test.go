@@ -116,3 +116,51 @@ func TestProbabilities(t *testing.T) {
 	}()
 	read(p, identity{}, nil, 0)
 }
+
+// exponential is exp(z).
+type exponential struct{ identity }
+
+func (exponential) Eval(_ context.Context, dst, z []float64) error {
+	for i, v := range z {
+		dst[i] = math.Exp(v)
+	}
+	return nil
+}
+
+// TestMeansOfSmallProbabilities: an expert whose probability is e^−60 has a mean of e^60 and more, and counts. The oracle
+// adds up exp(log P(z=i|x) + z_i), whose exponents are rounded to some 1e−14.
+func TestMeansOfSmallProbabilities(t *testing.T) {
+	for _, zero := range []bool{false, true} {
+		p := model.NewParams(2, 1)
+		p.Family, p.Sigma = "poisson", nil
+		p.RegressorIntercepts = []float64{2, 0.3}
+		copy(p.Regressors, []float64{-0.3, 1.5})
+		p.Gating = []float64{1.02}
+		odds := []float64{1.02, 0}
+		if zero {
+			p.Zero, p.Gating = true, []float64{1.02 - 2, -2}
+			odds = []float64{1.02 - 2, -2, 0}
+		}
+		predictor := NewPredictor(p, exponential{}, "rows")
+		x := []float64{-80, -50, 0, 30, 38, 40, 45, 50, 60, 200, 300}
+		got, err := predictor.Predict(t.Context(), &model.Block{N: len(x), X: x})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for r, v := range x {
+			top, sum, want := math.Inf(-1), 0.0, 0.0
+			for _, w := range odds {
+				top = max(top, w*v)
+			}
+			for _, w := range odds {
+				sum += math.Exp(w*v - top)
+			}
+			for i := range 2 {
+				want += math.Exp(odds[i]*v - top - math.Log(sum) + p.Regressors[i]*v + p.RegressorIntercepts[i])
+			}
+			if math.Abs(got.Mean[r]-want) > 1e-12*want {
+				t.Errorf("zero %v, x = %v: mean %v, want %v", zero, v, got.Mean[r], want)
+			}
+		}
+	}
+}
