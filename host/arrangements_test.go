@@ -113,6 +113,7 @@ func logLikelihoodOf(t *testing.T, src dataset.Source, m *fitted.Model) float64 
 // the maximum: a quantile of 400 independent draws at 2.5 % has an error of 0.13 standard errors, of which an end may be four off, and the
 // mean size of that is 0.11.
 func TestPosteriorOfOneOptimum(t *testing.T) {
+	testslow.Mark(t)
 	src, _ := searchtest.Arranged{Name: "normal, even", D: 2, Sigma: 0.1, Intercepts: []float64{0.3, 0}}.Draw(4000, 1)
 	m, err := Fit(t.Context(), activation(identity.Family, nil), src, Config{K: 3, Intercepts: BothIntercepts, Arrangements: true})
 	if err != nil {

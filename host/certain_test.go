@@ -10,6 +10,7 @@ import (
 
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/internal/testslow"
 )
 
 // TestCertainParts: where y = 1 for x > 0 in all rows the features tell every target without any part; where one row is
@@ -54,6 +55,7 @@ func TestCertainParts(t *testing.T) {
 // TestCertainExpert: an expert of successes that is y = 1 where x1 > 0.2 has no finite maximum, and the fit says which it is;
 // one that is right in all but one of its rows has.
 func TestCertainExpert(t *testing.T) {
+	testslow.Mark(t)
 	for _, flipped := range []bool{false, true} {
 		rng := rand.New(rand.NewPCG(7, 7))
 		x, y := mat.NewDense(400, 2, nil), make([]float64, 400)

@@ -65,6 +65,7 @@ func TestRareExperts(t *testing.T) {
 // TestRareExpertsWithKinks: the fit of data on which all starts agree on an optimum 6.6 below that of the truth comes
 // to within 1 of it, by placing the rare expert anew.
 func TestRareExpertsWithKinks(t *testing.T) {
+	testslow.Mark(t)
 	for _, g := range searchtest.Groups {
 		if g.Name != "relu k=2 160 of 20000" {
 			continue

@@ -250,6 +250,7 @@ func TestDensities(t *testing.T) {
 // TestDensityRange: a range of k is fitted under a density that is registered here, each k alone, and BIC tells two Poisson experts
 // from one.
 func TestDensityRange(t *testing.T) {
+	testslow.Mark(t)
 	c := densityCases["poisson"]
 	src, _ := c.draw(t, 2, 4, 800)
 	m, err := FitRange(t.Context(), c.act, src, 1, 2, Config{Family: c.family, Method: Auto{Starts: 2}})
@@ -531,6 +532,7 @@ func TestDensityRefusals(t *testing.T) {
 // TestOwnParameters: the estimates of a density with two parameters of its own are where another maximiser ends, which begins at the truth and
 // knows the likelihood written out alone; files and covariances name them, and own parameters that are not the density's are refused.
 func TestOwnParameters(t *testing.T) {
+	testslow.Mark(t)
 	for name, levels := range map[string]int{"student-t": 1, "student-t, per expert": 2} {
 		c := densityCases[name]
 		src, truth := c.draw(t, 2, 3, 600)

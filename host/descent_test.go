@@ -55,6 +55,7 @@ func hasNote(m *fitted.Model, text string) bool {
 // larger ℓ2, and the least is kept. Seeds are fixed. In 32 runs 13 got stuck, so
 // that of 8 none would in one seed out of 70.
 func TestL2(t *testing.T) {
+	testslow.Mark(t)
 	c := paperCell(identity.Family, 10_000)
 	random := fitted4(t, c, 1, Config{Method: L2{}})
 	stuck := 0
@@ -124,6 +125,7 @@ func TestL2IsTheMeanSquaredError(t *testing.T) {
 // landscape. The two descents differ in their last digits and in the share of
 // random starts that get stuck; the least of 8 is the same optimum.
 func TestL2InAnyUnit(t *testing.T) {
+	testslow.Mark(t)
 	act, src, _ := paperCell(identity.Family, 5000).draw(t, 1)
 	var losses []float64
 	for _, unit := range []float64{1, 1000, 1e-60} {
@@ -241,6 +243,7 @@ func TestGateWithin(t *testing.T) {
 // TestScaledFeatures: features of three times the size are brought back to
 // unit variance first, and the regressors are a third.
 func TestScaledFeatures(t *testing.T) {
+	testslow.Mark(t)
 	c := paperCell(sigmoid.Family, 30_000)
 	act, src, truth := c.draw(t, 1)
 	data, err := dataset.Load(t.Context(), src)
@@ -322,6 +325,7 @@ func sound(t *testing.T, m *fitted.Model) {
 // TestHardCases: whatever activation and data, a descent ends in a sound model or
 // in an error about the request or the data.
 func TestHardCases(t *testing.T) {
+	testslow.Mark(t)
 	_, src, _ := paperCell(identity.Family, 2000).draw(t, 1)
 	data, err := dataset.Load(t.Context(), src)
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/sample"
+	"github.com/gatedlearning/moe/internal/testslow"
 	"github.com/gatedlearning/moe/plugins/identity"
 )
 
@@ -166,6 +167,7 @@ func TestExpertRidgeOfNewRows(t *testing.T) {
 
 // TestExpertsPenalised: a ridge or a lasso goes with families, trees, methods and a ridge on the gate; what has no use for it is refused.
 func TestExpertsPenalised(t *testing.T) {
+	testslow.Mark(t)
 	act, src, _ := cell{family: identity.Family, k: 2, d: 3, n: 300, sigma: 0.3}.draw(t, 1)
 	counts, err := sample.New(sample.Config{Activation: exponential, K: 2, D: 3, N: 400, Family: "poisson", Design: sample.Random, Seed: 1})
 	if err != nil {

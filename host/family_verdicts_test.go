@@ -180,6 +180,7 @@ func rightDesigns() (all []familyDesign) {
 // so many data sets of each of five designs a family are fitted, from the truth, and at most 2 in 100 are suspect. Without the
 // flag it is one of each, of which none is: one of 25 would be suspect in 1 of 40 with the level .001.
 func TestFamilyVerdicts(t *testing.T) {
+	testslow.Mark(t)
 	sets := uint64(max(1, *studySets))
 	for _, d := range rightDesigns() {
 		t.Run(d.String(), func(t *testing.T) {

@@ -155,6 +155,7 @@ func TestFitTree(t *testing.T) {
 
 // TestFitTreeJoins: experts under one gate are grown under two, which then become one.
 func TestFitTreeJoins(t *testing.T) {
+	testslow.Mark(t)
 	src, act := grown(t, "3", identity.Family, 2000, 3, 2)
 	m, err := FitTree(t.Context(), act, src, 3, Config{Seed: 1, Truth: src.Truth})
 	if err != nil {

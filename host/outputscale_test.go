@@ -201,6 +201,7 @@ func drawn(g func(float64) float64, c, s [2]float64, a [2][4]float64, n int, sig
 // 260 suites, were they normal. Nothing is suspect; whether enough starts met the optimum
 // to pass it is for the tests of the search: with ReLU and signs of their own few do.
 func TestOutputScaleIsRecovered(t *testing.T) {
+	testslow.Mark(t)
 	a := [2][4]float64{{1.5, 0.5, 0, 0}, {-0.5, 1, 1, 0}}
 	logistic := func(z float64) float64 { return 1 / (1 + math.Exp(-z)) }
 	positive := func(z float64) float64 { return max(z, 0) }

@@ -323,6 +323,7 @@ func TestSeparationIsSaid(t *testing.T) {
 // parts, with the coefficients of that gate alone without errors; those of the soft gate
 // have errors, and intervals of four of them hold the truth.
 func TestSeparationInATree(t *testing.T) {
+	testslow.Mark(t)
 	const n = 1500
 	h, err := model.ParseHierarchy("2x(1,2)")
 	if err != nil {

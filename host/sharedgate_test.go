@@ -406,6 +406,7 @@ func TestSharedGateCertificate(t *testing.T) {
 // TestSharedGateResumes: a fit under one gate goes on from every checkpoint to the same bytes,
 // and not from those of other data, of another noise, or of gates of their own.
 func TestSharedGateResumes(t *testing.T) {
+	testslow.Mark(t)
 	ctx, act := t.Context(), activation(relu.Family, nil)
 	s, err := sample.NewVector(sample.Config{Activation: act, K: 3, D: 3, N: 300, Sigma: 0.5, Design: sample.Separated, Seed: 3}, 2, 0.3)
 	if err != nil {
@@ -506,6 +507,7 @@ func closeTo(a, b fitted.Separation, by float64) bool {
 // TestSharedGateSeparatesAsOneTarget: where the gate separates one expert from two others, one target under a shared gate has the boundary, the
 // parameters and the standard errors of the fit of that target, and none of what has no finite optimum.
 func TestSharedGateSeparatesAsOneTarget(t *testing.T) {
+	testslow.Mark(t)
 	x, y, _ := halvesAndTwo(500, 1)
 	targets := []Target{{Source: dataset.Matrix(x, y[0]).Named([]string{"a", "b"}, "u")}}
 	cfg := Config{K: 3, Intercepts: BothIntercepts, Seed: 1}
@@ -576,6 +578,7 @@ func TestSharedGateSeparatesAsOneTarget(t *testing.T) {
 // none nearer than the strip's rows are; what is left of the gate is finite. The separated expert's standard errors are those of least squares
 // on its rows: with each row's expert certain its coefficients' information is that alone. The file is read as it was written.
 func TestSharedGateBoundary(t *testing.T) {
+	testslow.Mark(t)
 	const n = 500
 	x, y, of := halvesAndTwo(n, 2)
 	act := activation(identity.Family, nil)

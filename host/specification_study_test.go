@@ -21,6 +21,7 @@ import (
 	"github.com/gatedlearning/moe/host/infer"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/search/searchtest"
+	"github.com/gatedlearning/moe/internal/testslow"
 	"github.com/gatedlearning/moe/sdk"
 )
 
@@ -277,6 +278,7 @@ func (s specDesign) try(t *testing.T, seed uint64) specFit {
 // and named, as 98 % and 99.8 % of such data sets are in the study; a table sorted by y passes without the test of
 // dependence.
 func TestSpecifications(t *testing.T) {
+	testslow.Mark(t)
 	for _, s := range specDesigns {
 		switch {
 		case s.Group == "gate":

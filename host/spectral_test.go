@@ -9,6 +9,7 @@ import (
 	"github.com/gatedlearning/moe/host/descent"
 	"github.com/gatedlearning/moe/host/metric"
 	"github.com/gatedlearning/moe/host/sample"
+	"github.com/gatedlearning/moe/internal/testslow"
 	"github.com/gatedlearning/moe/plugins/identity"
 	"github.com/gatedlearning/moe/plugins/relu"
 	"github.com/gatedlearning/moe/sdk"
@@ -99,6 +100,7 @@ func TestTransformsRefused(t *testing.T) {
 // the truth too, with proportions that its rows do not tell. With polynomials the last
 // steps' noise left .032 in this data set.
 func TestL4UnitNorm(t *testing.T) {
+	testslow.Mark(t)
 	act, err := identity.Family.Activation(nil)
 	if err != nil {
 		t.Fatal(err)

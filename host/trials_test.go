@@ -101,6 +101,7 @@ func withTrials(t *testing.T, trials, n int) *model.Data {
 // TestTrialsAreRows: y successes of n trials are n rows of 0 and 1 in a group, which have one expert: the same
 // maximum, less Σ log n!/(y!(n − y)!), the same standard errors.
 func TestTrialsAreRows(t *testing.T) {
+	testslow.Mark(t)
 	data := withTrials(t, 4, 400)
 	schema := dataset.Names(3, true)
 	schema.Roles[model.Trials] = "n"

@@ -12,6 +12,7 @@ import (
 	"github.com/gatedlearning/moe/host/infer"
 	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/sample"
+	"github.com/gatedlearning/moe/internal/testslow"
 	"github.com/gatedlearning/moe/plugins/identity"
 	"github.com/gatedlearning/moe/plugins/sigmoid"
 	tanhs "github.com/gatedlearning/moe/plugins/tanh"
@@ -41,6 +42,7 @@ func inOddUnits(t *testing.T, src dataset.Source) dataset.Source {
 // experts at the end; the covariance must be that of the parameters in the
 // file, computed from the data as they are.
 func TestErrorsInTheUsersUnits(t *testing.T) {
+	testslow.Mark(t)
 	for _, c := range []struct {
 		family sdk.Family
 		cfg    Config
@@ -128,6 +130,7 @@ func TestNoErrorsWithoutMaximum(t *testing.T) {
 // of σ lies below the interval; the corrected estimate, which is printed with it,
 // lies in it always, and near the truth.
 func TestCorrectedNoiseInItsInterval(t *testing.T) {
+	testslow.Mark(t)
 	missed := 0
 	for _, c := range []struct {
 		k, d, n int

@@ -102,6 +102,7 @@ func TestOneExpertTooMany(t *testing.T) {
 // TestWarningAtTheEdgeOfARange: of two experts, with ranges of k that end and begin
 // at the best, and one that holds it inside.
 func TestWarningAtTheEdgeOfARange(t *testing.T) {
+	testslow.Mark(t)
 	g := searchtest.Design{Act: ident, K: 2, D: 3, N: 600, Sigma: 0.2}
 	src, _ := g.Draw(1)
 	for _, c := range []struct {

@@ -23,6 +23,7 @@ import (
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/predict"
 	"github.com/gatedlearning/moe/host/sample"
+	"github.com/gatedlearning/moe/internal/testslow"
 	"github.com/gatedlearning/moe/plugins/exp"
 )
 
@@ -35,6 +36,7 @@ import (
 //
 // The print of the package's own file is -1604.7729 and -1620.7840, and those of NMES1988 are with -rtables.
 func TestZeroExpertPublished(t *testing.T) {
+	testslow.Mark(t)
 	bio := func(t *testing.T) dataset.Source {
 		return column(t, filepath.Join("testdata", "biochemists.csv"), "art", "femWomen", "marMarried", "kid5", "phd", "ment")
 	}
@@ -397,6 +399,7 @@ func TestZeroExpertRefused(t *testing.T) {
 // runs with the level .001, and what is wrong is seen. What is advised for counts without a zero
 // expert, of another law and of two kinds, is printed.
 func TestZeroExpertVerdicts(t *testing.T) {
+	testslow.Mark(t)
 	sets := uint64(max(1, *studySets))
 	g := activation(exp.Family, nil)
 	fit := func(t *testing.T, x *mat.Dense, y []float64, cfg Config) *fitted.Model {
@@ -467,6 +470,7 @@ func TestZeroExpertVerdicts(t *testing.T) {
 //
 // so many data sets of each design are fitted, in 98 of 100 of which the search is to end there, with a coverage of .93 to .97 over all; without it one.
 func TestZeroExpertRecovery(t *testing.T) {
+	testslow.Mark(t)
 	g, sets := activation(exp.Family, nil), uint64(max(1, *studySets))
 	covered, coefficients := 0, 0
 	for _, d := range []struct {
