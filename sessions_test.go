@@ -28,7 +28,7 @@ var sessions = []string{"README.md", "examples/README.md", "docs/writing-a-plugi
 // slowSessions are those pages whose commands take seconds.
 var slowSessions = []string{"docs/heldout.md", "docs/families.md", "docs/gru.md", "docs/trees.md", "docs/curves.md",
 	"docs/your-own-data.md", "docs/reproducing.md", "cmd/moe/skill.md", "docs/certificate.md", "docs/search.md",
-	"docs/groups.md", "docs/writing-a-plugin.md"}
+	"docs/groups.md", "docs/writing-a-plugin.md", "docs/diverse.md", "docs/transforms.md"}
 
 // TestSessions runs every command that a page shows after "$ " in a block of
 // the kind console, and compares what it prints with what the page shows. The

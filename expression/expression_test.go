@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/gatedlearning/moe/internal/conform"
+	"github.com/gatedlearning/moe/internal/testslow"
 	"github.com/gatedlearning/moe/plugins/identity"
 	"github.com/gatedlearning/moe/plugins/leakyrelu"
 	"github.com/gatedlearning/moe/plugins/relu"
@@ -456,6 +457,7 @@ func TestNoAllocation(t *testing.T) {
 // TestLarge: texts as large as they may be, with as many kinks as they can have, take less than
 // a second each, on a busy machine ten.
 func TestLarge(t *testing.T) {
+	testslow.Mark(t)
 	bends, powers, scales := "z", "z", "z"
 	for i := range 45 {
 		bends = fmt.Sprintf("abs(%s-%d)", bends, i%9)

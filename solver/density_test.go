@@ -198,6 +198,7 @@ func evenly(lo, hi float64, n int, at func(u float64) (y, slope float64)) (y, st
 // TestFamiliesByOtherQuadrature: T_r and its variance against Simpson's rule over Z, plain sums over y and normal
 // equations, and the constraints that T_r is for.
 func TestFamiliesByOtherQuadrature(t *testing.T) {
+	testslow.Mark(t)
 	whole := func(last float64) (y, step []float64) {
 		return evenly(0, last, int(last), func(u float64) (float64, float64) { return u, 1 })
 	}

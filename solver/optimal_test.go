@@ -12,6 +12,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 	"pgregory.net/rapid"
 
+	"github.com/gatedlearning/moe/internal/testslow"
 	"github.com/gatedlearning/moe/sdk"
 	"github.com/gatedlearning/moe/sdk/gauss"
 	"github.com/gatedlearning/moe/solver"
@@ -202,6 +203,7 @@ func TestOptimalByOtherQuadrature(t *testing.T) {
 // the square root of its variance, with the noise averaged over explicitly; also
 // at σ = 0, and for g that are even or have no polynomial.
 func TestOptimalConstraints(t *testing.T) {
+	testslow.Mark(t)
 	for _, act := range []sdk.Func{identity, relu, leaky(.1), sigmoid, tanh, gelu, elu, cube, absolute, square, zPhi(.806521), window} {
 		for _, sigma := range []float64{0, .002, .05, .5} {
 			o := optimal(t, act, sigma, 2)
@@ -343,6 +345,7 @@ func TestOptimalWithoutPolynomial(t *testing.T) {
 // TestOptimalExists: a valid polynomial implies the transforms, an even g has those
 // of even order, and where y takes two values only there is none.
 func TestOptimalExists(t *testing.T) {
+	testslow.Mark(t)
 	for _, sigma := range []float64{0, .05, 2} {
 		for _, act := range valid {
 			o := optimal(t, act, sigma, 2)
@@ -407,6 +410,7 @@ func TestOptimalDrowned(t *testing.T) {
 // TestOptimalTowardsNoNoise: the variance falls to a limit, and the transform of a
 // σ below the floor differs little from that of the floor.
 func TestOptimalTowardsNoNoise(t *testing.T) {
+	testslow.Mark(t)
 	for _, act := range []sdk.Func{identity, relu, leaky(.1), sigmoid} {
 		var last [5]float64
 		for i, sigma := range []float64{.1, .03, .01, .003, 1e-3, 1e-9, 0} {
@@ -486,6 +490,7 @@ func TestOutputs(t *testing.T) {
 
 // TestOptimalOfAnything: whatever g, σ and k, a number or a reason.
 func TestOptimalOfAnything(t *testing.T) {
+	testslow.Mark(t)
 	rapid.Check(t, func(rt *rapid.T) {
 		bend := map[string]func(float64) float64{
 			"tanh": math.Tanh, "relu": relu.G, "abs": math.Abs, "step": unit, "sin": math.Sin, "cube": cube.G, "exp": math.Exp,

@@ -6,12 +6,14 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/gatedlearning/moe/internal/testslow"
 	"github.com/gatedlearning/moe/sdk/gauss"
 )
 
 // TestTableError: the table of T_r lies within its bound of T_r at any y, also
 // between the points that it was made from and below the floor of σ.
 func TestTableError(t *testing.T) {
+	testslow.Mark(t)
 	rng := rand.New(rand.NewPCG(3, 1))
 	for name, g := range map[string]func(float64) float64{
 		"identity": func(z float64) float64 { return z },

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/gatedlearning/moe/internal/testslow"
 	"github.com/gatedlearning/moe/sdk"
 )
 
@@ -116,6 +117,7 @@ func TestNoiseLevelByScan(t *testing.T) {
 // TestFitsByScan: values fit as long as 2/√n and half a value's share are more than the least distance, which
 // is found by looking at 60 noise levels and again at 60 about the best.
 func TestFitsByScan(t *testing.T) {
+	testslow.Mark(t)
 	for i, act := range []sdk.Func{
 		{Name: "relu", G: func(z float64) float64 { return max(z, 0) }, Kinks: []float64{0}},
 		{Name: "tanh", G: math.Tanh},

@@ -12,6 +12,7 @@ import (
 	"github.com/gatedlearning/moe/internal/conform"
 	"github.com/gatedlearning/moe/internal/pluginproc/plugintest"
 	_ "github.com/gatedlearning/moe/internal/testheap"
+	"github.com/gatedlearning/moe/internal/testslow"
 	"github.com/gatedlearning/moe/sdk"
 )
 
@@ -51,6 +52,7 @@ func open(t testing.TB, c Catalog, mode string, params sdk.Params) (*Plugin, str
 
 // TestConformance runs the kit on a plugin in its process.
 func TestConformance(t *testing.T) {
+	testslow.Mark(t)
 	c := testCatalog(t)
 	p, _ := open(t, c, "leakyrelu", nil)
 	findings := append(conform.Activation(t.Context(), p.Activation),

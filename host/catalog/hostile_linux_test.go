@@ -278,6 +278,7 @@ func TestOtherName(t *testing.T) {
 // TestLies: what a plugin says of its own moments and system is compared with
 // its g, unless the caller does that himself.
 func TestLies(t *testing.T) {
+	testslow.Mark(t)
 	for mode, says := range map[string]string{
 		"lies-moments":    "Moments: the activation's own moment E[g^1·Z^1] = 0.5000005, quadrature of its g gives 0.5",
 		"lies-with-error": "Moments: the activation's own moment E[g^4·Z^4] = 100",

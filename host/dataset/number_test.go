@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/gatedlearning/moe/internal/numeric"
+	"github.com/gatedlearning/moe/internal/testslow"
 )
 
 // decimal is the grammar that number documents.
@@ -44,6 +45,7 @@ func TestNumberGrammar(t *testing.T) {
 }
 
 func TestNumberRoundsCorrectly(t *testing.T) {
+	testslow.Mark(t)
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 200_000 {
 		v := math.Float64frombits(rng.Uint64())

@@ -10,12 +10,14 @@ import (
 	"testing"
 
 	_ "github.com/gatedlearning/moe/internal/testheap"
+	"github.com/gatedlearning/moe/internal/testslow"
 )
 
 // TestL4NeedsItsTransforms: with those of another activation, with the wrong
 // sign of c4, or where nothing holds the rows of A at T2 = 1, the settings with
 // which L4 recovers the regressors do not.
 func TestL4NeedsItsTransforms(t *testing.T) {
+	testslow.Mark(t)
 	relu, err := paper("relu", 2).open(t.Context(), 1, 1)
 	if err != nil {
 		t.Fatal(err)
@@ -85,6 +87,7 @@ func TestFigures(t *testing.T) {
 
 // TestSameResults: at any number of threads, and from the store or not.
 func TestSameResults(t *testing.T) {
+	testslow.Mark(t)
 	figures, err := Find([]string{"002-L3", "002-B"}, true)
 	if err != nil {
 		t.Fatal(err)

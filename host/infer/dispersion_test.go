@@ -12,6 +12,7 @@ import (
 	"github.com/gatedlearning/moe/host/mixture"
 	"github.com/gatedlearning/moe/host/mixture/mixturetest"
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/internal/testslow"
 )
 
 // dispersionOf is [Dispersion] at a maximum.
@@ -154,6 +155,7 @@ func most(lo, hi float64, f func(v float64) float64) float64 {
 // golden sections with the coefficients fitted anew at every ψ. It is one Newton step of several: what is left is a
 // part of it.
 func TestDispersionOfFamilies(t *testing.T) {
+	testslow.Mark(t)
 	for _, c := range []struct {
 		family string
 		act    model.Activation

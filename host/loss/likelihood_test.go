@@ -8,6 +8,7 @@ import (
 
 	"github.com/gatedlearning/moe/host/loss/losstest"
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/internal/testslow"
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 )
@@ -137,6 +138,7 @@ func TestGradientsByDifferences(t *testing.T) {
 // TestHessianByDifferences: exact where g″ = 0. For tanh the Hessian leaves out
 // terms in g″ whose mean is 0 at the truth: there they are of order 1/√n.
 func TestHessianByDifferences(t *testing.T) {
+	testslow.Mark(t)
 	rng := rand.New(rand.NewPCG(3, 1))
 	ctx := t.Context()
 	for _, s := range shapes {

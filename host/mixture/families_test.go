@@ -10,6 +10,7 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 
 	"github.com/gatedlearning/moe/host/mixture"
+	"github.com/gatedlearning/moe/internal/testslow"
 )
 
 // families are the densities of targets that are not normal, with own parameters between which tests draw.
@@ -80,6 +81,7 @@ func derivativesOf(d mixture.Density, y, mean float64, psi []float64) mixture.Te
 // TestFamilies: log f and F against gonum's, all derivatives against differences, quantiles against F, the
 // expected information against the sum or integral of the observed.
 func TestFamilies(t *testing.T) {
+	testslow.Mark(t)
 	for name, c := range families {
 		rng := rand.New(rand.NewPCG(1, 7))
 		d := mixture.DensityOf(name)

@@ -16,6 +16,7 @@ import (
 	"github.com/gatedlearning/moe/host/mixture/mixturetest"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/optim"
+	"github.com/gatedlearning/moe/internal/testslow"
 )
 
 // treeOf is the gate of a shape.
@@ -277,6 +278,7 @@ func TestDerivatives(t *testing.T) {
 // Newton; and its
 // likelihood there is above that of the truth, and of the model of 002 Eq. 1.
 func TestFits(t *testing.T) {
+	testslow.Mark(t)
 	rng := rand.New(rand.NewPCG(3, 1))
 	for _, name := range slices.Sorted(maps.Keys(seams)) {
 		mix := seams[name]
@@ -321,6 +323,7 @@ func TestFits(t *testing.T) {
 
 // TestTails: F is the integral of its density, and quantiles invert it.
 func TestTails(t *testing.T) {
+	testslow.Mark(t)
 	rng := rand.New(rand.NewPCG(4, 1))
 	for _, name := range slices.Sorted(maps.Keys(seams)) {
 		mix := seams[name]

@@ -16,6 +16,7 @@ import (
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/host/tensor"
+	"github.com/gatedlearning/moe/internal/testslow"
 	"github.com/gatedlearning/moe/sdk"
 	"github.com/gatedlearning/moe/solver"
 )
@@ -160,6 +161,7 @@ func TestScaleOfTheSignal(t *testing.T) {
 // not hold; those of minimum variance where they are asked for, and where their predicted
 // error is the smaller.
 func TestChosenTransform(t *testing.T) {
+	testslow.Mark(t)
 	sigmoid := sdk.Func{Name: "logistic", G: logistic, DG: func(z float64) float64 { return logistic(z) * logistic(-z) }}
 	cubic := sdk.Func{Name: "cubic", G: func(z float64) float64 { return z + z*z*z }, DG: func(z float64) float64 { return 1 + 3*z*z }}
 	even := sdk.Func{Name: "even", G: func(z float64) float64 { return z * z }, DG: func(z float64) float64 { return 2 * z }}

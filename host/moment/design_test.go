@@ -2,6 +2,8 @@ package moment
 
 import (
 	"testing"
+
+	"github.com/gatedlearning/moe/internal/testslow"
 )
 
 // TestTwoRounds: transforms that are made of rows have the predicted error of those for the true design to 5 %, where
@@ -9,6 +11,7 @@ import (
 // error there is .06 to .08 of it (TestObliqueRegressorsStudy), and four of them are out of 0.65 and 1.35 in one of
 // 10,000.
 func TestTwoRounds(t *testing.T) {
+	testslow.Mark(t)
 	for _, c := range []struct {
 		leaning
 		n, sets int

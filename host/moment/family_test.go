@@ -16,6 +16,7 @@ import (
 	"github.com/gatedlearning/moe/host/mixture"
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/host/sample"
+	"github.com/gatedlearning/moe/internal/testslow"
 	"github.com/gatedlearning/moe/plugins/identity"
 	"github.com/gatedlearning/moe/plugins/relu"
 	"github.com/gatedlearning/moe/sdk"
@@ -113,6 +114,7 @@ func (c familyCell) errorOf(t testing.TB, n int, seed uint64, given bool) (ereg,
 // data sets of three cells, whose medians are within 2.5 times of the print: of three data sets a median has a log-sd of
 // .35, so that one of three is beyond in 1 of 70, were the seeds not fixed.
 func TestFamilyStudy(t *testing.T) {
+	testslow.Mark(t)
 	sets, ns, knowing := 3, []int{20_000}, []string{"told"}
 	study := os.Getenv("MOE_STUDY") != ""
 	if study {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/internal/testslow"
 	"github.com/gatedlearning/moe/sdk"
 	"github.com/gatedlearning/moe/solver"
 
@@ -84,6 +85,7 @@ var momentCells = []struct {
 // TestMomentEstimate: the median over 40 data sets of the error of the
 // regressors, with nothing but the tensors.
 func TestMomentEstimate(t *testing.T) {
+	testslow.Mark(t)
 	for _, m := range momentCells {
 		var errs []float64
 		for seed := range uint64(40) {

@@ -19,6 +19,7 @@ import (
 	"github.com/gatedlearning/moe/host/recheck"
 	"github.com/gatedlearning/moe/host/sample"
 	"github.com/gatedlearning/moe/host/tensor"
+	"github.com/gatedlearning/moe/internal/testslow"
 	"github.com/gatedlearning/moe/sdk"
 )
 
@@ -128,6 +129,7 @@ func tableOf(data *model.Data) *dataset.Table {
 // TestFit: without noise the weights come back to rounding, with noise within five
 // times √(parameters/n)·σ, from the tensors and by every convention for v.
 func TestFit(t *testing.T) {
+	testslow.Mark(t)
 	for _, c := range []struct {
 		act   sdk.Func
 		n     int
@@ -175,6 +177,7 @@ func TestFitUnitRows(t *testing.T) {
 
 // TestCertificateSeesMissingUnits: three units fitted with two.
 func TestCertificateSeesMissingUnits(t *testing.T) {
+	testslow.Mark(t)
 	for _, act := range []sdk.Func{relu, tanh} {
 		_, data := draw(t, act, sample.NetworkConfig{K: 3, D: 6, N: 20000, Sigma: 0.1, Condition: 1.5, Output: []float64{1, 1, 1}, Seed: 4})
 		r, err := fitOf(t, act, data, Request{K: 2, Output: Signs, Starts: 2, Descent: 20, Seed: 1})

@@ -7,6 +7,7 @@ import (
 	"github.com/gatedlearning/moe/host/infer"
 	"github.com/gatedlearning/moe/host/metric"
 	"github.com/gatedlearning/moe/host/sample"
+	"github.com/gatedlearning/moe/internal/testslow"
 	"github.com/gatedlearning/moe/sdk"
 )
 
@@ -31,6 +32,7 @@ var bent = sdk.Func{
 // the truth, to 1e−3 of W without noise, for the curved tanh and for an activation with kinks in three
 // places. All three problems of each; the figure 003-recovery has rates.
 func TestRecoveryFromTensors(t *testing.T) {
+	testslow.Mark(t)
 	for _, c := range []struct {
 		act sdk.Func
 		n   int

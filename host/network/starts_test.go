@@ -7,12 +7,14 @@ import (
 	"github.com/gatedlearning/moe/host/infer"
 	"github.com/gatedlearning/moe/host/sample"
 	"github.com/gatedlearning/moe/internal/stream"
+	"github.com/gatedlearning/moe/internal/testslow"
 	"github.com/gatedlearning/moe/sdk"
 )
 
 // TestSignedStarts: at random weights the signs of v that fit best are as many of each kind as the true ones, where φ has
 // a mean that they show in, and none are tried where they are no matter.
 func TestSignedStarts(t *testing.T) {
+	testslow.Mark(t)
 	const k, tried = 3, 20
 	// Of 80, where a number drawn at random would be right in 20 ± 4: of ReLU units the mean of y tells less.
 	for _, c := range []struct {
@@ -54,6 +56,7 @@ func TestSignedStarts(t *testing.T) {
 // TestPassesNeedAgreement: of this table the tensors' start ends at weights that are 41 times their size off. Starts with
 // signs that fit end at the truth, which passes where three agree on it.
 func TestPassesNeedAgreement(t *testing.T) {
+	testslow.Mark(t)
 	_, data := draw(t, sigmoid, sample.NetworkConfig{K: 3, D: 10, N: 2500, Sigma: 0.1, Condition: 1, Seed: 1})
 	for _, c := range []struct {
 		starts, more int

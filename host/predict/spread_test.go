@@ -18,6 +18,7 @@ import (
 	"github.com/gatedlearning/moe/host/mixture/mixturetest"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/native"
+	"github.com/gatedlearning/moe/internal/testslow"
 )
 
 // sigmoidal is [logistic] with its slope.
@@ -94,6 +95,7 @@ func dense(steps int, f func(t float64) float64) (sum float64) {
 // of all of them together where the counts tell half of what is known of their mean; of more nodes the error is 1e-5 of
 // every probability in the middle, but where there would have to be more than 81 of them, which are the most.
 func TestPredictivePoisson(t *testing.T) {
+	testslow.Mark(t)
 	for _, c := range []struct{ intercept, size, within float64 }{
 		{0.9, 0.05, 1e-6}, {0.9, 0.2, 3e-4}, {0.9, 0.6, 1e-5}, {5, 0.02, 3e-5}, {5, 0.3, 1e-5}, {5, 0.7, 1e-3},
 	} {
@@ -211,6 +213,7 @@ func TestPredictiveMixture(t *testing.T) {
 // rises to 1 by the density's integral, and quantiles invert it. As the covariance tends to nothing it is the law of the
 // parameters, and the mean over many rows of a covariance is not.
 func TestPredictiveLaws(t *testing.T) {
+	testslow.Mark(t)
 	rng := rand.New(rand.NewPCG(51, 3))
 	for name, c := range map[string]struct {
 		m      *fitted.Model

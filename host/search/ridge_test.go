@@ -16,6 +16,7 @@ import (
 	"github.com/gatedlearning/moe/host/search/climb"
 	"github.com/gatedlearning/moe/host/search/separation"
 	"github.com/gatedlearning/moe/host/search/starts"
+	"github.com/gatedlearning/moe/internal/testslow"
 	"github.com/gatedlearning/moe/plugins/identity"
 )
 
@@ -138,6 +139,7 @@ func TestHolds(t *testing.T) {
 // TestRemoveRidgeTakesTheBest of several ways to take a ridge off where it holds a gate back: of ridges that fall by each of the
 // factors, and of EM alone. Which of them is the best differs from one start to another.
 func TestRemoveRidgeTakesTheBest(t *testing.T) {
+	testslow.Mark(t)
 	const n = 60
 	p := quadrants(t, n, 1)
 	e := measure(t, p)

@@ -24,6 +24,7 @@ import (
 	"github.com/gatedlearning/moe/host/search/starts"
 	"github.com/gatedlearning/moe/internal/stream"
 	_ "github.com/gatedlearning/moe/internal/testheap"
+	"github.com/gatedlearning/moe/internal/testslow"
 	"github.com/gatedlearning/moe/plugins/relu"
 )
 
@@ -282,6 +283,7 @@ func until(wanted int) StoppingRule {
 // bit at any number of threads, and from any state that was handed out on the way,
 // which nothing changes afterwards.
 func TestSearchIsReproducible(t *testing.T) {
+	testslow.Mark(t)
 	var states, kept []State
 	task := hard(t, 1)
 	task.Checkpoint = func(s State) {

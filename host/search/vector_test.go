@@ -24,6 +24,7 @@ import (
 	"github.com/gatedlearning/moe/host/search/climb"
 	"github.com/gatedlearning/moe/host/search/separation"
 	"github.com/gatedlearning/moe/host/search/starts"
+	"github.com/gatedlearning/moe/internal/testslow"
 	"github.com/gatedlearning/moe/plugins/identity"
 	"github.com/gatedlearning/moe/plugins/relu"
 	"github.com/gatedlearning/moe/plugins/tanh"
@@ -74,6 +75,7 @@ var vectorSeeds = flag.Int("vectorseeds", 3, "data sets of every cell of TestVec
 // noise is recovered with its correlation, and is worth more than diagonal noise where there is
 // one. The result is the same bytes at any number of threads.
 func TestVectorReachesTheTruth(t *testing.T) {
+	testslow.Mark(t)
 	ctx := t.Context()
 	type cell struct {
 		name  string
@@ -576,6 +578,7 @@ func TestVectorRefine(t *testing.T) {
 // TestVectorCertify: three that agree pass where experts have rows enough, and on an expert of three rows do not; one expert rests on
 // all rows.
 func TestVectorCertify(t *testing.T) {
+	testslow.Mark(t)
 	const n = 400
 	levels := func(k int, rare bool) *VectorTask {
 		task := &VectorTask{Starts: DefaultStarts, Steps: coreSteps()}
@@ -633,6 +636,7 @@ func TestVectorCertify(t *testing.T) {
 
 // TestVectorGoesOn: where the tests of the best reject the model more starts are asked for, and made up to the budget.
 func TestVectorGoesOn(t *testing.T) {
+	testslow.Mark(t)
 	const n = 120
 	for starts, want := range map[int]int{4: 4, 8: 8, 20: infer.StartsWanted} {
 		task := &VectorTask{Starts: starts, Steps: coreSteps()}

@@ -124,6 +124,7 @@ func rounds(t *testing.T, src dataset.Source, parts int, act sdk.Activation, tak
 // estimate is, at any number of shards and in any order; also of rows with weights, of
 // features that have to be brought to other units, and of several files.
 func TestToTheByte(t *testing.T) {
+	testslow.Mark(t)
 	for name, c := range map[string]struct {
 		src    dataset.Source
 		family sdk.Family

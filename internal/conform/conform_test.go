@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/gatedlearning/moe/internal/testslow"
 	"github.com/gatedlearning/moe/internal/wire"
 	"github.com/gatedlearning/moe/plugins/leakyrelu"
 	"github.com/gatedlearning/moe/plugins/relu"
@@ -142,6 +143,7 @@ func TestRight(t *testing.T) {
 // TestWrong is the negative control: for each check an activation that is wrong
 // in what it checks, and perhaps in more that follows from it.
 func TestWrong(t *testing.T) {
+	testslow.Mark(t)
 	var flip, drift, calls atomic.Int64
 	last := points(50 * 51 / 2)[50*51/2-1] // of the batch of 50, after those of 1 to 49
 	for _, tc := range []struct {

@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/gatedlearning/moe/internal/testslow"
 )
 
 // confined runs the program of args in the whole sandbox, as a plugin runs.
@@ -130,6 +132,7 @@ func TestCalls(t *testing.T) {
 // that a gRPC server in them does, are answered. Those of Go are in every test that
 // starts a plugin.
 func TestRuntimes(t *testing.T) {
+	testslow.Mark(t)
 	source := func(name string) string {
 		path, err := filepath.Abs(filepath.Join("testdata", name))
 		if err != nil {

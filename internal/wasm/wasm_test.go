@@ -12,6 +12,7 @@ import (
 
 	"github.com/gatedlearning/moe/internal/conform"
 	"github.com/gatedlearning/moe/internal/pluginproc"
+	"github.com/gatedlearning/moe/internal/testslow"
 	"github.com/gatedlearning/moe/internal/wasm"
 	"github.com/gatedlearning/moe/sdk"
 )
@@ -140,6 +141,7 @@ func count(limit int64) []byte {
 // TestHostile: what a module does wrong is one error that names the file, the call and the reason, in
 // bounded time and memory, and never the end of the program.
 func TestHostile(t *testing.T) {
+	testslow.Mark(t)
 	const info = `{"abi": 1, "name": "guest"}`
 	// What never ends is cut off soon. Whatever else is cut off on a slow machine would fail with another
 	// reason: overflowing the stack fills some 100 MB first.

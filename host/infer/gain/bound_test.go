@@ -12,6 +12,7 @@ import (
 
 	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/internal/testslow"
 )
 
 // drawn are n rows of k lines over d features, with weights of 1, and the truth.
@@ -172,6 +173,7 @@ var cases = []struct {
 // TestManyExperts: mixtures of 15 experts, by EM from two starts with σ held, gain less than the bound, and the
 // best of them nearly as much: so the bound is neither too small nor loose.
 func TestManyExperts(t *testing.T) {
+	testslow.Mark(t)
 	for at, c := range cases {
 		data, p := drawn(uint64(at), c.n, c.k, c.d, c.intercept, c.sigma)
 		p = manyByEM(nil, data, p, p.K, 200)
@@ -205,6 +207,7 @@ func TestManyExperts(t *testing.T) {
 // TestBoxes: in no box is S above its bound, wherever the box is and however wide, at experts drawn in it; and
 // the boxes are of all experts.
 func TestBoxes(t *testing.T) {
+	testslow.Mark(t)
 	rng := rand.New(rand.NewPCG(7, 7))
 	for at, c := range cases {
 		data, p := drawn(uint64(at), c.n, c.k, c.d, c.intercept, c.sigma)
@@ -352,6 +355,7 @@ func TestWeights(t *testing.T) {
 
 // TestFewBoxes: a bound of a small budget holds too.
 func TestFewBoxes(t *testing.T) {
+	testslow.Mark(t)
 	data, p := drawn(4, 200, 2, 2, true, 0.3)
 	whole := boundOf(t, data, p, 20*Budget)
 	for _, budget := range []int{0, 1e4, 1e5, 1e6} {

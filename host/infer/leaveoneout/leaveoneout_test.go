@@ -11,6 +11,7 @@ import (
 	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/loss/losstest"
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/internal/testslow"
 )
 
 // check holds the terms against the step of all parameters, written out with the information of each row; curb is
@@ -85,6 +86,7 @@ func check(t *testing.T, name string, data *model.Data, act model.Activation, p 
 
 // TestEach: the step of a row's predictors is that of all parameters.
 func TestEach(t *testing.T) {
+	testslow.Mark(t)
 	rng := rand.New(rand.NewPCG(35, 1))
 	bent := losstest.Shape{Name: "curved with a kink", Act: losstest.Bent, K: 2, D: 3, N: 300, General: true,
 		Free: losstest.All, Weights: true}

@@ -10,6 +10,7 @@ import (
 	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/loss/losstest"
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/internal/testslow"
 )
 
 // free are the parameters that vary in a shape, as [loss] names them.
@@ -37,6 +38,7 @@ func rowScores(t *testing.T, data *model.Data, act model.Activation, p *model.Pa
 // TestLongRun compares them with the sum over all lags written out, for
 // bandwidths of one row, of several, of more than a block and of more than all rows.
 func TestLongRun(t *testing.T) {
+	testslow.Mark(t)
 	rng := rand.New(rand.NewPCG(21, 1))
 	for _, s := range losstest.Shapes {
 		n := min(s.N, 300)

@@ -7,11 +7,13 @@ import (
 
 	"github.com/gatedlearning/moe/host/learn"
 	"github.com/gatedlearning/moe/host/report/page"
+	"github.com/gatedlearning/moe/internal/testslow"
 )
 
 // TestLearnedPage: the page of a curve has its sections, whether there are intervals or not, and no number that is
 // not finite.
 func TestLearnedPage(t *testing.T) {
+	testslow.Mark(t)
 	l, err := learn.Learn(t.Context(), rows(400, 2), learn.Config{K: 2, Intercepts: true, Seed: 1})
 	if err != nil {
 		t.Fatal(err)

@@ -22,6 +22,7 @@ import (
 	"github.com/gatedlearning/moe/host/report/diagnosis"
 	"github.com/gatedlearning/moe/host/report/page"
 	"github.com/gatedlearning/moe/host/terms"
+	"github.com/gatedlearning/moe/internal/testslow"
 	"github.com/gatedlearning/moe/plugins/identity"
 )
 
@@ -275,6 +276,7 @@ func headings(page string) (out []string) {
 // TestOrderOfPage: the sentence, the picture, who is in each expert, the coefficients, what to doubt; the notes are last. Of one
 // number and one factor the picture is the scatter, a panel for every level.
 func TestOrderOfPage(t *testing.T) {
+	testslow.Mark(t)
 	p := drawPeople(600)
 	table := p.open(t, "y ~ age * town")
 	cfg := host.Config{K: 2}.For(table)

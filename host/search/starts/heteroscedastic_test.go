@@ -85,6 +85,7 @@ func TestHeteroscedastic(t *testing.T) {
 // TestHeteroscedasticOfMany: so many experts that they are fitted without a gate and by pooled steps first are all found
 // by three of three starts.
 func TestHeteroscedasticOfMany(t *testing.T) {
+	testslow.Mark(t)
 	p, truth := searchtest.Sampled(t, identity.Family,
 		sample.Config{K: 16, D: 33, N: 12000, Sigma: 0.05, Design: sample.Separated, Seed: 3}, problem.Request{})
 	if !pooled(p) {

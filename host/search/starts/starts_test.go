@@ -17,6 +17,7 @@ import (
 	"github.com/gatedlearning/moe/host/moment"
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/host/search/searchtest"
+	"github.com/gatedlearning/moe/internal/testslow"
 	"github.com/gatedlearning/moe/plugins/identity"
 	"github.com/gatedlearning/moe/plugins/relu"
 	"github.com/gatedlearning/moe/plugins/tanh"
@@ -301,6 +302,7 @@ func TestSubspaceStart(t *testing.T) {
 // TestSubspaceOfMany: of ten experts with 500 parameters moves carry on the small mixture. Three of three starts are then higher, by more
 // than .01 in the mean log-likelihood, than by the EM alone that fewer parameters have.
 func TestSubspaceOfMany(t *testing.T) {
+	testslow.Mark(t)
 	p, _ := searchtest.Drawn(t, relu.Family, 10, 27, 4000, 0.05, 3, problem.Request{})
 	if !Costly(p) {
 		t.Fatalf("%d parameters", p.Shape.Parameters())

@@ -16,6 +16,7 @@ import (
 	"github.com/gatedlearning/moe/host/search"
 	"github.com/gatedlearning/moe/host/search/hardgate"
 	"github.com/gatedlearning/moe/host/search/searchtest"
+	"github.com/gatedlearning/moe/internal/testslow"
 	"github.com/gatedlearning/moe/plugins/identity"
 	"github.com/gatedlearning/moe/plugins/relu"
 	"github.com/gatedlearning/moe/sdk"
@@ -59,6 +60,7 @@ var severalTables = flag.Int("severaltables", 3, "tables of TestSeveral, some th
 // TestSeveral: the search with a survey ends nowhere below that without it, and higher on some tables; it says what it saw, and is the same at any
 // number of threads.
 func TestSeveral(t *testing.T) {
+	testslow.Mark(t)
 	higher := 0
 	for seed := range uint64(*severalTables) {
 		family, g := identity.Family, func(z float64) float64 { return z }
@@ -103,6 +105,7 @@ func TestSeveral(t *testing.T) {
 
 // TestSeveralOfOneTarget: of one target the best optimum is that of the survey for one.
 func TestSeveralOfOneTarget(t *testing.T) {
+	testslow.Mark(t)
 	x, ys := cellsOf(3, 200, 3, func(z float64) float64 { return z })
 	task := targetsTask(t, identity.Family, 3, 1, x, ys[0])
 	p := task.Problems[0]

@@ -23,6 +23,7 @@ import (
 	"github.com/gatedlearning/moe/host/search/separation"
 	"github.com/gatedlearning/moe/host/search/starts"
 	"github.com/gatedlearning/moe/internal/stream"
+	"github.com/gatedlearning/moe/internal/testslow"
 	"github.com/gatedlearning/moe/plugins/identity"
 	"github.com/gatedlearning/moe/plugins/relu"
 	"github.com/gatedlearning/moe/sdk"
@@ -31,6 +32,7 @@ import (
 // TestSurveyIsTheSame at any number of threads, and its best is at least as good as
 // each of its starts.
 func TestSurveyIsTheSame(t *testing.T) {
+	testslow.Mark(t)
 	var first *search.Survey
 	for threads := 1; threads <= 3; threads++ {
 		p := searchtest.Quadrants(t, 200, threads)

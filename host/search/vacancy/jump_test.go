@@ -16,6 +16,7 @@ import (
 	"github.com/gatedlearning/moe/host/search/partition"
 	"github.com/gatedlearning/moe/host/search/searchtest"
 	"github.com/gatedlearning/moe/host/search/starts"
+	"github.com/gatedlearning/moe/internal/testslow"
 	"github.com/gatedlearning/moe/plugins/identity"
 )
 
@@ -43,6 +44,7 @@ func TestOccupant(t *testing.T) {
 // TestJumpIsTheLikelihood: what a jump gains is the difference of the log-likelihoods after it and before, and no place on a grid along
 // its direction gains more, the gate as it is.
 func TestJumpIsTheLikelihood(t *testing.T) {
+	testslow.Mark(t)
 	vacant(t, func(name string, p *problem.Problem, _ *model.Params, rng *rand.Rand) {
 		q := searchtest.Anywhere(p, rng)
 		rows, err := partition.New(t.Context(), p, p.Rows)

@@ -44,6 +44,7 @@ func logLikelihood(t *testing.T, rows shardtest.InMemory, act sdk.Activation, m 
 // model that it writes; and the passes end converged, or say why. Steps of Newton's method without
 // a safeguard fall by millions.
 func TestPassesNeverFall(t *testing.T) {
+	testslow.Mark(t)
 	for _, c := range []struct {
 		family sdk.Family
 		start  string
@@ -335,6 +336,7 @@ func TestStalled(t *testing.T) {
 // TestSumsOfCounts: Poisson experts fitted to the subsample of moment sums, and a zero expert beside them, are brought by
 // passes to the fit of all rows. The spectral estimate of the sums is that of all rows, to the byte.
 func TestSumsOfCounts(t *testing.T) {
+	testslow.Mark(t)
 	act, ctx := shardtest.Activation(t, exp.Family), t.Context()
 	for _, zero := range []bool{false, true} {
 		cfg := host.Config{K: 2, Family: "poisson", ZeroExpert: zero}

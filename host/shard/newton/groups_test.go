@@ -18,6 +18,7 @@ import (
 	"github.com/gatedlearning/moe/host/shard"
 	"github.com/gatedlearning/moe/host/shard/newton"
 	"github.com/gatedlearning/moe/host/shard/shardtest"
+	"github.com/gatedlearning/moe/internal/testslow"
 	"github.com/gatedlearning/moe/plugins/exp"
 	"github.com/gatedlearning/moe/plugins/identity"
 	"github.com/gatedlearning/moe/plugins/sigmoid"
@@ -110,6 +111,7 @@ func loop(t *testing.T, src dataset.Source, parts int, m *fitted.Model, act sdk.
 // the log-likelihood and BIC to 1e-9, parameters to 1e-9, standard errors to 1e-9 of their size, and the statistics of the
 // certificate too.
 func TestNewtonOfGroups(t *testing.T) {
+	testslow.Mark(t)
 	gate := host.Softmax{Features: []string{"level"}}
 	for name, c := range map[string]struct {
 		family   sdk.Family

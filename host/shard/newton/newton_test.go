@@ -120,6 +120,9 @@ func TestNewton(t *testing.T) {
 		"zero expert":           {exp.Family, 1500, host.Config{K: 2, Intercepts: host.BothIntercepts, Family: "poisson", ZeroExpert: true}, absent},
 	} {
 		t.Run(name, func(t *testing.T) {
+			if name != "units" && name != "zero expert" { // two of the quickest, of normal noise and of counts
+				testslow.Mark(t)
+			}
 			act, ctx := shardtest.Activation(t, c.family), t.Context()
 			c.cfg.Method = host.Auto{Starts: 2} // that passes end where it does is the test, not where that is
 			x, y := gated(t, act, c.n, d, 0.1, 3)
@@ -206,6 +209,7 @@ func sameCertificate(t *testing.T, name string, got, ref *fitted.Certificate) {
 // these seeds were chosen for, passes end next to where the fit of all rows does: within
 // the 0.01 of log-likelihood that ends that too, and a fifth of a standard error.
 func TestNewtonAtKinks(t *testing.T) {
+	testslow.Mark(t)
 	const n, d = 6000, 3
 	act, ctx := shardtest.Activation(t, relu.Family), t.Context()
 	for seed, cfg := range map[uint64]host.Config{1: {K: 2, Intercepts: host.BothIntercepts, Noise: host.PerExpert{}}, 2: {K: 2}} {
