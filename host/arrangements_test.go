@@ -21,7 +21,7 @@ func TestArrangements(t *testing.T) {
 	testslow.Mark(t)
 	c := searchtest.Arranged{Name: "uniform, uneven", D: 2, Sigma: 0.5, Intercepts: []float64{1.5, 0.5}, Uniform: true}
 	weighed := 0
-	for seed := uint64(101); seed < 116 && weighed < 1; seed++ {
+	for seed := uint64(103); seed < 116 && weighed < 1; seed++ {
 		src, _ := c.Draw(1500, seed)
 		cfg := Config{K: 3, Intercepts: BothIntercepts, Arrangements: true}
 		m, err := Fit(t.Context(), activation(identity.Family, nil), src, cfg)

@@ -215,6 +215,9 @@ func TestDensities(t *testing.T) {
 			}
 			whole := c.checkOptimum(t, m, data)
 			c.checkFile(t, m, src, data)
+			if name != "gamma, per expert" && len(kept) > 2 { // which takes least, and has levels of each expert
+				kept = [][]byte{kept[0], kept[len(kept)-1]}
+			}
 			for _, text := range kept {
 				again := cfg
 				again.Resume, again.Threads = new(Checkpoint), 2
@@ -235,6 +238,7 @@ func TestDensities(t *testing.T) {
 			if len(kept) == 0 {
 				t.Error("no checkpoint")
 			}
+			cfg.Method = EM{Starts: 2}
 			held, err := CrossValidate(t.Context(), c.act, src, k, k, 2, cfg)
 			if err != nil {
 				t.Fatal(err)

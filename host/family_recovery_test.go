@@ -96,7 +96,7 @@ func (c recoveryCell) recover(t *testing.T, tree model.Hierarchy, n int, design 
 		if err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
-		near, err := Fit(t.Context(), c.act, s, Config{K: k, Hierarchy: tree, Family: family, Start: s.Truth.Clone(), Method: EM{Starts: 1}})
+		near, err := Fit(t.Context(), c.act, s, Config{K: k, Hierarchy: tree, Family: family, Start: s.Truth.Clone(), Method: EM{Starts: 1}, unjudged: true})
 		if err != nil {
 			t.Fatalf("seed %d, from the truth: %v", seed, err)
 		}
