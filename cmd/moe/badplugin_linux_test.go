@@ -521,6 +521,7 @@ func TestPluginKilled(t *testing.T) {
 // TestInterruptFits interrupts fits whatever state their plugins are in: they end,
 // with everything.
 func TestInterruptFits(t *testing.T) {
+	testslow.Mark(t)
 	modes := []string{"silent-hang", "deaf", "describe-hangs", "configure-hangs", "hang", "drips", "grows", "pauses", "snail"}
 	together(t, modes, func(mode string) string { return mode }, func(t *testing.T, mode string) {
 		s := newStage(t, mode)
@@ -660,6 +661,7 @@ func TestGivenToPlugins(t *testing.T) {
 
 // TestVerifyFarOut: verify says where a plugin overflows, which is no failure.
 func TestVerifyFarOut(t *testing.T) {
+	testslow.Mark(t)
 	s := newStage(t, "mish")
 	code, stdout, stderr := s.run(t, verifyCommand(s)...)
 	if code != 0 || strings.Contains(stdout, "All checks passed") || !strings.Contains(stdout, "No check failed; to be known: the ") || !strings.Contains(stdout, "Eval at z = 1000 is NaN") || !strings.Contains(stdout, "Deriv at z = 1e+06 is NaN") {
