@@ -21,7 +21,7 @@ func ExampleLearn() {
 		Candidate:     affine([]float64{.8, .3, -.5, .6}, []float64{.4, -.7, .9, .2}),
 		RecurrentBias: []float64{.3, -.3},
 	}
-	record := gru.Recording{Steps: 1500, Sigma: .01, Gates: gru.Binary, Seed: 1}
+	record := gru.Recording{Steps: 1000, Sigma: .01, Gates: gru.Binary, Seed: 1}
 	learned, err := states.Learn(context.Background(), states.Record(layer, record), states.Config{Hidden: 2})
 	if err != nil {
 		log.Fatal(err)
