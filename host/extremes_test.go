@@ -16,6 +16,7 @@ import (
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/sample"
+	"github.com/gatedlearning/moe/internal/testslow"
 	"github.com/gatedlearning/moe/sdk"
 )
 
@@ -48,6 +49,7 @@ func matrices(t *testing.T, act sdk.Activation, k, d, n int, sigma float64) (*ma
 // TestNoiselessData: the likelihood of data without noise has no maximum. The
 // fit ends at the floor of σ, converged, with residuals of its size, and says so.
 func TestNoiselessData(t *testing.T) {
+	testslow.Mark(t)
 	for _, name := range []string{"identity", "relu", "leakyrelu", "sigmoid"} {
 		for k := 1; k <= 3; k++ {
 			t.Run(fmt.Sprintf("%s k=%d", name, k), func(t *testing.T) {
@@ -133,6 +135,7 @@ func TestProgressBeforeTheFirstStart(t *testing.T) {
 // their sd, not their rms, such columns lead to local optima, out of which more starts
 // than one find their way.
 func TestFeatureFarFromZero(t *testing.T) {
+	testslow.Mark(t)
 	plugin, err := catalog.Open(t.Context(), "identity", nil)
 	if err != nil {
 		t.Fatal(err)

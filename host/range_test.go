@@ -256,6 +256,7 @@ func TestResume(t *testing.T) {
 // A checkpoint that was edited, by no more than a digit, is refused, and so is one
 // of the version that had no checksum.
 func TestEditedCheckpoints(t *testing.T) {
+	testslow.Mark(t)
 	act := activation(t, identity.Family)
 	x, y := drawn(t, identity.Family, 400, 8, 4, 5)
 	var text string

@@ -17,6 +17,7 @@ import (
 // TestStartsAreKept: a fit that begins at an optimum does not end below it. Two experts too many have optima with steep
 // gates, which the ridge of the screening leaves.
 func TestStartsAreKept(t *testing.T) {
+	testslow.Mark(t)
 	act := activation(t, identity.Family)
 	for name, c := range map[string]host.Config{
 		"one gate":    {K: 3},
@@ -49,6 +50,7 @@ func TestStartsAreKept(t *testing.T) {
 
 // TestStartsOfSeveralTargetsAreKept: likewise under one gate, though the start says nothing of correlations.
 func TestStartsOfSeveralTargetsAreKept(t *testing.T) {
+	testslow.Mark(t)
 	act := activation(t, identity.Family)
 	x, y := drawn(t, identity.Family, 400, 4, 1, 2)
 	features := mat.DenseCopyOf(x.Slice(0, 400, 1, 4))

@@ -622,6 +622,7 @@ func TestKilledFits(t *testing.T) {
 // TestStandardInput: what comes to the command on standard input is the
 // command's; a plugin that reads its own finds that empty.
 func TestStandardInput(t *testing.T) {
+	testslow.Mark(t)
 	s := newStage(t, "stdin")
 	for _, args := range [][]string{
 		s.fit("--exact-activation", "--starts", "2"),

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/gatedlearning/moe/internal/pluginproc/plugintest"
+	"github.com/gatedlearning/moe/internal/testslow"
 )
 
 // command is moe, run in dir: the test binary under the name of moe, which
@@ -103,6 +104,7 @@ func woken(t *testing.T, cmd *exec.Cmd, signal syscall.Signal) int {
 // A signal ends a command, whether it is writing or waits for input that does not
 // come, and a second one at once; the old output is as it was.
 func TestSignals(t *testing.T) {
+	testslow.Mark(t)
 	if grace > 5*time.Second {
 		t.Errorf("a signal ends a command after %v, and five seconds are promised", grace)
 	}
