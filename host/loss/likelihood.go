@@ -188,10 +188,12 @@ func (l *Likelihood) Proportions(ctx context.Context, p *model.Params) ([]float6
 		given := room[worker]
 		given.Given(p, b)
 		for i := range l.k {
+			prior := given.PriorOf(i)
 			if l.groups != nil {
-				kernel.Mul(given.PriorOf(i), given.PriorOf(i), l.groups.speaks[block])
+				prior = given.PostOf(i) // room
+				kernel.Mul(prior, given.PriorOf(i), l.groups.speaks[block])
 			}
-			chunks[chunk][i] += b.Sum(given.PriorOf(i))
+			chunks[chunk][i] += b.Sum(prior)
 		}
 		return nil
 	})

@@ -87,6 +87,7 @@ type Posterior struct {
 	none                    []float64 // zeros; nil until Densities has needed them
 	others                  []float64 // room; nil until Without has needed it
 	which                   []int     // likewise
+	even                    [2]int    // rows and values of Prior, where the gate was 0; else 0
 
 	given, named bool            // Gate and Density were, whatever the parameters'
 	tried        bool            // Density has the trials of the block
@@ -111,6 +112,14 @@ func (r *Posterior) Given(p *model.Params, b *model.Block) {
 	n, classes := b.N, p.Classes()*b.N
 	r.Scores, r.Prior, r.LogPrior = r.scores[:classes], r.prior[:classes], r.logPrior[:n]
 	r.Post, r.LogJoint, r.Std = r.post[:classes], r.logJoint[:n], r.std[:r.K*n]
+	even := [2]int{}
+	if _, flat := r.Gate.(Flat); flat && p.Even() {
+		even = [2]int{n, classes}
+	}
+	if even[0] > 0 && even == r.even {
+		return // as they were of the last block
+	}
+	r.even = even
 	if r.Exact {
 		p.ExactGateLogits(r.Scores, b)
 	} else {

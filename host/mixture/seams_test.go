@@ -213,6 +213,37 @@ func TestPosteriorAndDensity(t *testing.T) {
 	}
 }
 
+// TestGivenNoGate: what a gate of 0 says of a block is kept for the next, and only where that is the same: room that was
+// used says what new room does.
+func TestGivenNoGate(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	used := mixture.NewPosterior(mixture.Mixture{}, experts)
+	for i, c := range []struct {
+		rows              int
+		gate, one, zeroed bool // whether it has slopes, one intercept, a class that is always 0
+	}{{rows: 100}, {rows: 100}, {rows: 70}, {rows: 60, zeroed: true}, {rows: 70}, {rows: 70, one: true}, {rows: 70},
+		{rows: 70, gate: true}, {rows: 70}} {
+		p := randomParams(rng, mixture.Mixture{}, false)
+		p.Zero = c.zeroed
+		classes := p.Classes()
+		p.Gating, p.GatingIntercepts = make([]float64, (classes-1)*features), make([]float64, classes-1)
+		if c.gate {
+			p.Gating[len(p.Gating)-1] = 0.5
+		}
+		if c.one {
+			p.GatingIntercepts[classes-2] = 0.5
+		}
+		b := &draw(rng, mixture.Mixture{}, randomParams(rng, mixture.Mixture{}, false), c.rows).Blocks[0]
+		fresh := mixture.NewPosterior(mixture.Mixture{}, experts)
+		fresh.Given(p, b)
+		used.Given(p, b)
+		if !slices.Equal(used.Scores, fresh.Scores) || !slices.Equal(used.Prior, fresh.Prior) ||
+			!slices.Equal(used.LogPrior, fresh.LogPrior) {
+			t.Errorf("block %d: priors %v, want %v", i, used.Prior, fresh.Prior)
+		}
+	}
+}
+
 // TestExtremeTargets: no prediction is NaN for a y that no density reaches. The log-densities,
 // some −1e1000, are −Inf.
 func TestExtremeTargets(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"math/big"
+	"slices"
 
 	"gonum.org/v1/gonum/floats"
 
@@ -23,6 +24,12 @@ func (p *Params) GateLogits(dst []float64, b *Block) {
 	rows := p.Gates() * b.N
 	Linear(dst[:rows], p.Gating, p.GatingIntercepts, b)
 	clear(dst[rows : p.Classes()*b.N])
+}
+
+// Even says whether the gate is 0, so that all classes are as likely in every row.
+func (p *Params) Even() bool {
+	moved := func(v float64) bool { return v != 0 }
+	return !slices.ContainsFunc(p.Gating, moved) && !slices.ContainsFunc(p.GatingIntercepts, moved)
 }
 
 // logitError is how far a logit of [Params.ExactGateLogits] may be from ⟨w,x⟩ + v, relative to
