@@ -148,7 +148,7 @@ func (s *gateSteps) times(ctx context.Context, l *Likelihood, p *model.Params) (
 func (s *gateSteps) scale(ctx context.Context, p *model.Params) (bool, error) {
 	if s.squares == nil {
 		var err error
-		if s.squares, err = squaresOf(ctx, s.passes, s.gate); err != nil {
+		if s.squares, _, err = squaresOf(ctx, s.passes, s.gate); err != nil {
 			return false, err
 		}
 		s.shares = gram.NewSystem(s.gates)

@@ -248,7 +248,8 @@ func (l *Likelihood) Structure(ctx context.Context, p *model.Params) (*Structure
 // M-step is weighted least squares for the regressors (one Gauss–Newton step
 // where g is not linear), the weighted residual variance for σ, which shrinks by
 // at most half a step, and one Newton step of the weighted multinomial logistic
-// regression for the gating, solved by products where the likelihood is [Likelihood.Stepped]. dst may not be θ.
+// regression for the gating, solved by products where the likelihood is [Likelihood.Stepped]. After
+// [Likelihood.PoolCurvature] regressors are stepped by that. dst may not be θ.
 func (l *Likelihood) EMStep(ctx context.Context, dst, theta []float64) (float64, error) {
 	l.noNorms()
 	theta = l.ties.Projected(l.bound.Projected(theta))
@@ -257,7 +258,9 @@ func (l *Likelihood) EMStep(ctx context.Context, dst, theta []float64) (float64,
 	if err != nil {
 		return math.NaN(), err
 	}
-	if l.outputs > 0 {
+	if l.pooled != nil {
+		l.pooled.step(dst, s)
+	} else if l.outputs > 0 {
 		s.experts.stepOutputs(dst, l.cur, s.gradient)
 	} else if l.ties != nil {
 		s.experts.stepTied(dst, s.gradient, l.cur, l.mix.Density)
@@ -280,6 +283,13 @@ func (l *Likelihood) EMStep(ctx context.Context, dst, theta []float64) (float64,
 		s.gradient.stepNoise(dst, l.cur, l.mix.Density)
 	}
 	return l.objective(s.loglik, theta), nil
+}
+
+// PoolCurvature has EM steps take the curvatures of the experts' M-steps from the means of their rows, at k·d a row
+// where they cost k·d² (pooledCurvature). There are to be no ties, no outputs and no penalty on the experts.
+func (l *Likelihood) PoolCurvature(ctx context.Context) (err error) {
+	l.pooled, err = newPooledCurvature(ctx, l.passes, l.n)
+	return err
 }
 
 // bounded returns p with its gates within the bound of these rows.

@@ -28,7 +28,7 @@ const (
 	ofShared                           // sharedSums
 	ofTimes                            // timesSums
 	ofDiagonal                         // diagonalSums
-	ofLevers                           // leverSums
+	ofMoments                          // momentSums
 	withBend                           // the terms in g″ in ofInformation
 )
 
@@ -64,7 +64,7 @@ type sums struct {
 	shared      *sharedSums
 	times       *timesSums
 	diagonal    diagonalSums
-	levers      leverSums
+	moments     *momentSums
 	several     vectorSums // in the place of the first ones, of several targets
 
 	parts parts // those that are not nil
@@ -144,9 +144,9 @@ func (s *passes) hold(to *sums, want quantity) {
 		to.diagonal = diagonalSums{newTimesSums(o)}
 		to.keep(ofDiagonal, to.diagonal)
 	}
-	if want&ofLevers != 0 {
-		to.levers = make(leverSums, o.k)
-		to.keep(ofLevers, to.levers)
+	if want&ofMoments != 0 {
+		to.moments = newMomentSums(o)
+		to.keep(ofMoments, to.moments)
 	}
 }
 

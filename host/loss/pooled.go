@@ -2,82 +2,93 @@ package loss
 
 import (
 	"context"
-	"math"
 
 	"gonum.org/v1/gonum/floats"
+	"gonum.org/v1/gonum/mat"
 
 	"github.com/gatedlearning/moe/host/loss/gram"
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/internal/kernel"
 )
 
-// Pooled is a likelihood whose EM steps take the curvatures of the experts' M-steps from all rows together,
+// pooledCurvature steps the experts by curvatures of their M-steps from the mean of an expert's rows and the covariance
+// of all:
 //
-//	Σ r_i·g′_i²·x·xᵀ ≈ Σ r_i·g′_i² · mean(x·xᵀ)
+//	Σ r_i·g′_i²·x·xᵀ ≈ M_i·(cov x + m_i·m_iᵀ),  M_i = Σ r_i·g′_i²,  m_i = Σ r_i·g′_i²·x/M_i
 //
-// which is exact where posteriors and slopes do not depend on x. Scores are as they are, and so are the points where
-// steps end; a step costs a row k·d, where that with the Gram matrix of every expert costs it k·d². Gates stay.
-type Pooled struct {
-	*Likelihood
-	squares *gram.System // mean(x·xᵀ) over the experts' columns
+// as linear discriminants do. For normal x that is near under a softmax gate, which moves the mean of an expert's rows
+// and leaves their covariance. Scores are as they are, and so are the points where steps end; a step costs a row k·d,
+// where that with the Gram matrix of every expert costs it k·d².
+type pooledCurvature struct {
+	cov    *mat.SymDense
+	system *gram.System // room
 }
 
-// NewPooled returns l with such steps, where it has no ties and the means are g.
-func NewPooled(ctx context.Context, l *Likelihood) (*Pooled, error) {
-	squares, err := squaresOf(ctx, l.passes, l.expert)
-	squares.H.ScaleSym(1/l.n, squares.H)
-	squares.Factorize()
-	return &Pooled{l, squares}, err
+// newPooledCurvature returns it of rows of so much weight.
+func newPooledCurvature(ctx context.Context, s *passes, n float64) (*pooledCurvature, error) {
+	system, sum, err := squaresOf(ctx, s, s.expert)
+	cov := mat.NewSymDense(s.da, nil)
+	cov.ScaleSym(1/n, system.H)
+	cov.SymRankOne(cov, -1/(n*n), mat.NewVecDense(s.da, sum))
+	return &pooledCurvature{cov, system}, err
 }
 
-// EMStep writes the next iterate after θ to dst and returns L(θ), as [Likelihood.EMStep] does.
-func (l *Pooled) EMStep(ctx context.Context, dst, theta []float64) (float64, error) {
-	copy(dst, theta)
-	s, err := l.at(ctx, theta, ofGradient|ofLevers)
-	if err != nil {
-		return math.NaN(), err
-	}
-	for i, lever := range s.levers {
-		if !(lever > 0) {
+// step adds the experts' steps to θ, and lowers the deviances by what they gain where g is linear.
+func (c *pooledCurvature) step(theta []float64, s *sums) {
+	m := s.moments
+	for i, mass := range m.mass {
+		if !(mass > 0) {
 			continue
 		}
-		at, score := l.regressor(i), s.gradient.ofExpert(i)
-		step := l.squares.Solve(score)
-		floats.Scale(1/lever, step)
-		floats.Add(dst[at:at+l.da], step)
+		mean := m.sum[i*m.da : (i+1)*m.da]
+		c.system.H.SymRankOne(c.cov, 1/(mass*mass), mat.NewVecDense(m.da, mean))
+		if !c.system.Factorize() {
+			continue
+		}
+		at, score := m.regressor(i), s.gradient.ofExpert(i)
+		step := c.system.Solve(score)
+		floats.Scale(1/mass, step)
+		floats.Add(theta[at:at+m.da], step)
 		s.gradient.deviance[i] = max(0, s.gradient.deviance[i]-floats.Dot(step, score))
 	}
-	if l.free.Sigma {
-		s.gradient.stepNoise(dst, l.cur, l.mix.Density)
-	}
-	return l.objective(s.loglik, theta), nil
 }
 
-// leverSums are Σ r_i·g′_i² of every expert.
-type leverSums []float64
-
-func (s leverSums) values() [][]float64 { return [][]float64{s} }
-
-func (s leverSums) block(w *work) {
-	n := w.N
-	for i := range s {
-		w.Complete(w.terms[:n], i, w.dg[i*n:(i+1)*n])
-		s[i] += w.Sum(w.terms[:n])
-	}
+// momentSums are Σ r_i·g′_i² of every expert, and Σ r_i·g′_i²·x.
+type momentSums struct {
+	*layout
+	mass, sum []float64
 }
 
-// squaresOf returns Σ x·xᵀ over the columns named.
-func squaresOf(ctx context.Context, s *passes, named []int) (*gram.System, error) {
-	w, squares := s.workOf(0), gram.New(s.width, 1)
+func newMomentSums(o *layout) *momentSums {
+	return &momentSums{o, make([]float64, o.k), make([]float64, o.k*o.da)}
+}
+
+func (s *momentSums) values() [][]float64 { return [][]float64{s.mass, s.sum} }
+
+func (s *momentSums) block(w *work) {
+	terms := w.termsOf(s.k)
+	for i, wt := range terms {
+		w.Complete(wt, i, w.row(w.dg, i))
+		w.WeighRows(wt)
+		s.mass[i] += kernel.Sum(wt)
+	}
+	w.AddColumns(s.sum, terms, s.expert)
+}
+
+// squaresOf returns Σ x·xᵀ and Σ x over the columns named.
+func squaresOf(ctx context.Context, s *passes, named []int) (*gram.System, []float64, error) {
+	w, squares, sum := s.workOf(0), gram.New(s.width, 1), make([]float64, len(named))
 	err := model.InOrder(ctx, s.rows, func(b *model.Block) error {
 		w.Take(b)
-		g := squares.Begin(&w.Design)
-		for t := range g.Terms {
-			g.Terms[t] = 1
+		g, ones := squares.Begin(&w.Design), w.terms[:b.N]
+		for t := range ones {
+			ones[t], g.Terms[t] = 1, 1
 		}
+		w.AddWeighted(sum, ones, named)
 		g.Next()
 		return nil
 	})
 	out := gram.NewSystem(len(named))
 	squares.Put(out.H, 0, 0, 0, named, named, 1)
-	return out, err
+	return out, sum, err
 }

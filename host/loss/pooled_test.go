@@ -11,8 +11,9 @@ import (
 	"github.com/gatedlearning/moe/host/model"
 )
 
-// TestPooled: a step of an expert is that of its score, which is the gradient's, by Σ r_i·g′_i² times the mean of x·xᵀ,
-// written out. The gate stays, and of one linear expert the step is that of EM.
+// TestPooled: a step of an expert is that of its score, which is the gradient's, by Σ r_i·g′_i² times the covariance of
+// x and the square of the expert's mean, written out. A gate that is fixed stays, and of one linear expert the step is
+// that of EM.
 func TestPooled(t *testing.T) {
 	rng := rand.New(rand.NewPCG(21, 1))
 	for _, s := range shapes {
@@ -24,8 +25,7 @@ func TestPooled(t *testing.T) {
 		p := randomParams(rng, s.k, s.d, 0.7, s.general)
 		data := s.data(rng, p, s.n)
 		l := NewLikelihood(data, s.act, randomParams(rng, s.k, s.d, 0.9, s.general), free, 2)
-		pooled, err := NewPooled(t.Context(), l)
-		if err != nil {
+		if err := l.PoolCurvature(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		theta := l.Theta(p)
@@ -37,20 +37,23 @@ func TestPooled(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if v, err := pooled.EMStep(t.Context(), next, theta); v != value || err != nil {
+		if v, err := l.EMStep(t.Context(), next, theta); v != value || err != nil {
 			t.Errorf("%s: value %v, want %v, error %v", s.name, v, value, err)
 		}
 		q := l.Params(theta)
-		squares, levers := meanSquares(data, l.expert), leversOf(s, data, q)
-		var chol mat.Cholesky
-		if !chol.Factorize(squares) {
-			t.Fatalf("%s: no factor", s.name)
-		}
+		cov, moments := covariance(data, l.expert), momentsOf(s, data, q, l.expert)
 		for i := range s.k {
 			at := l.regressor(i)
 			score := mat.NewVecDense(l.da, nil)
-			score.ScaleVec(-l.n*q.SigmaOf(i)*q.SigmaOf(i)/levers[i], mat.NewVecDense(l.da, grad[at:at+l.da]))
+			mass, mean := moments[i][0], mat.NewVecDense(l.da, moments[i][1:])
+			score.ScaleVec(-l.n*q.SigmaOf(i)*q.SigmaOf(i)/mass, mat.NewVecDense(l.da, grad[at:at+l.da]))
 			want := mat.NewVecDense(l.da, nil)
+			var h mat.SymDense
+			h.SymRankOne(cov, 1/(mass*mass), mean)
+			var chol mat.Cholesky
+			if !chol.Factorize(&h) {
+				t.Fatalf("%s: no factor", s.name)
+			}
 			if err := chol.SolveVecTo(want, score); err != nil {
 				t.Fatal(err)
 			}
@@ -64,34 +67,48 @@ func TestPooled(t *testing.T) {
 			continue
 		}
 		em := make([]float64, l.Dim())
+		l.pooled = nil
 		if _, err := l.EMStep(t.Context(), em, theta); err != nil || !floats.EqualApprox(next, em, 1e-8) {
 			t.Errorf("%s: step to %v, of EM to %v, error %v", s.name, next, em, err)
 		}
 	}
 }
 
-// meanSquares returns the mean of x·xᵀ over columns of the design.
-func meanSquares(data *model.Data, columns []int) *mat.SymDense {
-	sum, weight := mat.NewSymDense(len(columns), nil), 0.0
-	for _, b := range data.Blocks {
+// columnOf returns feature j of row r of a block, 1 behind the last.
+func columnOf(b *model.Block, j, r int) float64 {
+	if j*b.N < len(b.X) {
+		return b.Col(j)[r]
+	}
+	return 1
+}
+
+// covariance returns that of x over columns of the design.
+func covariance(data *model.Data, columns []int) *mat.SymDense {
+	n := len(columns)
+	sum, mean, weight := mat.NewSymDense(n, nil), mat.NewVecDense(n, nil), 0.0
+	for at := range data.Blocks {
+		b := &data.Blocks[at]
 		for r := range b.N {
-			x := mat.NewVecDense(len(columns), nil)
+			x := mat.NewVecDense(n, nil)
 			for at, j := range columns {
-				if x.SetVec(at, 1); j < data.D {
-					x.SetVec(at, b.Col(j)[r])
-				}
+				x.SetVec(at, columnOf(b, j, r))
 			}
 			sum.SymRankOne(sum, b.Weight(r), x)
+			mean.AddScaledVec(mean, b.Weight(r), x)
 			weight += b.Weight(r)
 		}
 	}
+	sum.SymRankOne(sum, -1/weight, mean)
 	sum.ScaleSym(1/weight, sum)
 	return sum
 }
 
-// leversOf returns Σ r_i·g′_i² over the rows.
-func leversOf(s shape, data *model.Data, q *model.Params) []float64 {
-	out := make([]float64, s.k)
+// momentsOf returns Σ r_i·g′_i² and Σ r_i·g′_i²·x over the rows, for every expert.
+func momentsOf(s shape, data *model.Data, q *model.Params, columns []int) [][]float64 {
+	out := make([][]float64, s.k)
+	for i := range out {
+		out[i] = make([]float64, 1+len(columns))
+	}
 	for at := range data.Blocks {
 		b := &data.Blocks[at]
 		logits, z, scale := make([]float64, s.k*b.N), make([]float64, s.k*b.N), make([]float64, b.N)
@@ -107,38 +124,46 @@ func leversOf(s shape, data *model.Data, q *model.Params) []float64 {
 			}
 			for i, v := range joint {
 				slope := s.act.DG(z[i*b.N+r])
-				out[i] += b.Weight(r) * v / all * slope * slope
+				term := b.Weight(r) * v / all * slope * slope
+				out[i][0] += term
+				for at, j := range columns {
+					out[i][1+at] += term * columnOf(b, j, r)
+				}
 			}
 		}
 	}
 	return out
 }
 
-// TestPooledRises: from afar steps raise the likelihood of linear experts, and end where its gradient is 0.
+// TestPooledRises: from afar steps raise the likelihood of linear experts, and end where its gradient is 0, with a gate
+// that is 0 and with one that is stepped too.
 func TestPooledRises(t *testing.T) {
-	rng := rand.New(rand.NewPCG(21, 2))
-	truth := randomParams(rng, 3, 4, 0.1, false)
-	truth.Gating = make([]float64, len(truth.Gating))
-	data := draw(rng, identity, truth, 2000)
-	l := NewLikelihood(data, identity, truth, Free{Regressors: true, Sigma: true}, 1)
-	pooled, err := NewPooled(t.Context(), l)
-	if err != nil {
-		t.Fatal(err)
-	}
-	x, next, grad := l.Theta(truth), make([]float64, l.Dim()), make([]float64, l.Dim())
-	for i := range x {
-		x[i] += 0.3 * rng.NormFloat64()
-	}
-	last := math.Inf(1)
-	for it := range 200 {
-		v, err := pooled.EMStep(t.Context(), next, x)
-		if err != nil || v > last+1e-12 {
-			t.Fatalf("iteration %d: %v after %v, error %v", it, v, last, err)
+	for _, gating := range []bool{false, true} {
+		rng := rand.New(rand.NewPCG(21, 2))
+		truth := randomParams(rng, 3, 4, 0.1, false)
+		if !gating {
+			clear(truth.Gating)
 		}
-		last = v
-		copy(x, next)
-	}
-	if _, err := l.Grad(t.Context(), grad, x); err != nil || floats.Norm(grad, 2) > 1e-6 {
-		t.Errorf("gradient %v, error %v", grad, err)
+		data := draw(rng, identity, truth, 2000)
+		l := NewLikelihood(data, identity, truth, Free{Regressors: true, Gating: gating, Sigma: true}, 1)
+		if err := l.PoolCurvature(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		x, next, grad := l.Theta(truth), make([]float64, l.Dim()), make([]float64, l.Dim())
+		for i := range x {
+			x[i] += 0.3 * rng.NormFloat64()
+		}
+		last := math.Inf(1)
+		for it := range 200 {
+			v, err := l.EMStep(t.Context(), next, x)
+			if err != nil || v > last+1e-12 {
+				t.Fatalf("gating %v, iteration %d: %v after %v, error %v", gating, it, v, last, err)
+			}
+			last = v
+			copy(x, next)
+		}
+		if _, err := l.Grad(t.Context(), grad, x); err != nil || floats.Norm(grad, 2) > 1e-6 {
+			t.Errorf("gating %v: gradient %v, error %v", gating, grad, err)
+		}
 	}
 }

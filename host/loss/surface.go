@@ -18,7 +18,8 @@ type surface[P interface{ Clone() P }] struct {
 	penalty shrinkage.Penalty
 	held    gateCurvature // of the gate's M-step, with the ridge
 	reuse   bool          // of held
-	score   []float64     // room for that of the gate
+	pooled  *pooledCurvature
+	score   []float64 // room for that of the gate
 
 	pass   summed[P]
 	in     func(p P) func(q Parameter) *float64 // where parameters stand in p
@@ -218,7 +219,10 @@ func (l *surface[P]) hessian(ctx context.Context, h *mat.SymDense, grad, theta [
 
 // expectation returns the sums behind an EM step from θ, and sees to l.held, but where the gate is stepped otherwise.
 func (l *surface[P]) expectation(ctx context.Context, theta []float64, otherwise bool) (*sums, error) {
-	const experts = ofGradient | ofExperts
+	experts := ofGradient | ofExperts
+	if l.pooled != nil {
+		experts = ofGradient | ofMoments
+	}
 	gate := l.gating(theta)
 	if len(gate) == 0 || otherwise || l.reuse && l.held.near(gate, l.n) {
 		return l.at(ctx, theta, experts)

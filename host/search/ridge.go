@@ -91,6 +91,9 @@ const sameMaximum = 1e-11
 // remove is [Task.RemoveRidge] of one of them, which all have the same free parameters.
 func (r *removals) remove(ctx context.Context, c *Candidate, free loss.Free) error {
 	l := r.on(r.rows(), c, free, r.Problem.Threads)
+	if err := r.pool(ctx, l); err != nil {
+		return err
+	}
 	if held, err := r.hold(ctx, c, l); !held || err != nil {
 		return err
 	}

@@ -345,6 +345,15 @@ func (t *Task) onPart(c *Candidate, workers int) Surface {
 	return l
 }
 
+// pool has EM steps on l take pooled curvatures where those of every expert would cost too much.
+func (t *Task) pool(ctx context.Context, l Surface) error {
+	one, ok := l.(ofOne)
+	if !ok || !starts.Pooled(t.Problem) {
+		return nil
+	}
+	return one.PoolCurvature(ctx)
+}
+
 // rows are all rows, with all targets.
 func (t *Task) rows() model.Rows {
 	if t.several != nil {
@@ -383,6 +392,9 @@ func (t *Task) begin(ctx context.Context, c *Candidate, rng *rand.Rand, best flo
 		return err
 	}
 	l := t.onPart(c, 1)
+	if err := t.pool(ctx, l); err != nil {
+		return err
+	}
 	run, err := t.approach()(ctx, l, l.Where(c), t.hopeless(best))
 	if err != nil {
 		return err

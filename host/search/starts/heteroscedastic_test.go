@@ -88,7 +88,7 @@ func TestHeteroscedasticOfMany(t *testing.T) {
 	testslow.Mark(t)
 	p, truth := searchtest.Sampled(t, identity.Family,
 		sample.Config{K: 16, D: 33, N: 12000, Sigma: 0.05, Design: sample.Separated, Seed: 3}, problem.Request{})
-	if !pooled(p) {
+	if !Pooled(p) {
 		t.Fatalf("%d parameters", p.Shape.Parameters())
 	}
 	start := Heteroscedastic(p, searchtest.Measure(t, p), p.Rows)

@@ -121,8 +121,9 @@ const (
 	// levelSteps of EM are made at most, where so many times rows times parameters are levelWork at most: some twenty
 	// seconds of one core.
 	levelSteps, levelWork = 300, 2e10
-	// pooledSteps and pooledWork are the same of steps that cost a row k·d: some fifty seconds.
-	pooledSteps, pooledWork = 600, 2.5e11
+	// pooledSteps and pooledWork are the same of steps that cost a row k·d: a minute. They go on until they
+	// gain less than pooledCrawl of a row: where few experts have found rows they pass by plateaus.
+	pooledSteps, pooledWork, pooledCrawl = 1000, 4.1e11, 1e-5
 )
 
 // Levelled says whether random starts of p are fitted to these rows with a noise level for each expert first: where
@@ -130,22 +131,23 @@ const (
 func Levelled(p *problem.Problem, rows model.Rows) bool {
 	n, _ := rows.Dims()
 	steps, most := levelSteps, levelWork
-	if pooled(p) {
+	if Pooled(p) {
 		steps, most = pooledSteps, pooledWork
 	}
 	return p.OneGate() && p.Shape.ManyShare() && p.Link == nil &&
 		float64(n)*float64(steps*p.Shape.Parameters()) <= most
 }
 
-// pooled says whether such starts are fitted without a gate and by pooled steps, where others would cost too much.
-func pooled(p *problem.Problem) bool {
-	return Many(p) && p.Shape.Output == nil && len(p.Shape.Free().Tied) == 0
+// Pooled says whether such starts are fitted without a gate first, and climbs make pooled steps of EM
+// ([loss.Likelihood.PoolCurvature]), where others would cost too much.
+func Pooled(p *problem.Problem) bool {
+	return Many(p) && p.Link == nil && p.Shape.Output == nil && len(p.Shape.Free().Tied) == 0
 }
 
 // Heteroscedastic is [Random], fitted to rows in memory with a noise level for each expert first: one that has found
 // its rows gets a small level and lets go of the others, and those that have not stay wide until they find some. Where
 // all have one level, which the worst decide, a wrong expert keeps what it has. [Many] of them have no gate meanwhile,
-// and the curvature of all rows ([loss.Pooled]).
+// and pooled curvatures.
 func Heteroscedastic(p *problem.Problem, e *moment.Evidence, rows model.Rows) Start {
 	random, shape := Random(p, e), p.Shape
 	shape.PerExpert = true
@@ -156,20 +158,19 @@ func Heteroscedastic(p *problem.Problem, e *moment.Evidence, rows model.Rows) St
 		}
 		q, free := shape.Adopt(begin), shape.Free()
 		free.LeastSigma = leastLevel * p.RMS()
-		free.Gating = !pooled(p)
+		free.Gating = !Pooled(p)
 		l := loss.NewLikelihood(rows, p.G, q, free, 1)
-		var by optim.EMStepper = l
-		set := optim.Settings{Iterations: levelSteps, Tolerance: climb.Crawl}
+		em, set := optim.EM, optim.Settings{Iterations: levelSteps, Tolerance: climb.Crawl}
 		if free.Gating {
 			l.PenaliseGate(ScreenRidge)
 			l.ReuseCurvature()
 		} else {
-			set.Iterations = pooledSteps
-			if by, err = loss.NewPooled(ctx, l); err != nil {
+			em, set = optim.SQUAREM, optim.Settings{Iterations: pooledSteps, Tolerance: pooledCrawl}
+			if err := l.PoolCurvature(ctx); err != nil {
 				return nil, err
 			}
 		}
-		r, err := optim.EM(ctx, by, l.Theta(q), set)
+		r, err := em(ctx, l, l.Theta(q), set)
 		if err != nil {
 			return nil, err
 		}
@@ -272,6 +273,11 @@ func Subspace(p *problem.Problem, e *moment.Evidence, projected model.Rows) Star
 		l := loss.NewLikelihood(projected, p.G, small, free, 1)
 		l.PenaliseGate(ScreenRidge)
 		l.ReuseCurvature()
+		if Pooled(p) {
+			if err := l.PoolCurvature(ctx); err != nil {
+				return nil, err
+			}
+		}
 		r, err := optim.EM(ctx, l, l.Theta(small), optim.Settings{Iterations: 60, Tolerance: 1e-4})
 		if err != nil {
 			return nil, err
