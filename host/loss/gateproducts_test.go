@@ -114,9 +114,14 @@ func TestStepped(t *testing.T) {
 	}
 }
 
-// BenchmarkGateStep is an EM step of many experts, its gate by products, and what of it the gate takes.
+// BenchmarkGateStep is an EM step of many experts, its gate by products, and what of it the gate takes; and such a step
+// by pooled curvatures.
 func BenchmarkGateStep(b *testing.B) {
 	l, theta := manyExperts(rand.New(rand.NewPCG(3, 3)), 3000, 1)
+	pooled, _ := manyExperts(rand.New(rand.NewPCG(3, 3)), 3000, 1)
+	if err := pooled.PoolCurvature(b.Context()); err != nil {
+		b.Fatal(err)
+	}
 	next := make([]float64, l.Dim())
 	score := make([]float64, len(l.gating(theta)))
 	for i := range score {
@@ -127,6 +132,7 @@ func BenchmarkGateStep(b *testing.B) {
 		run  func() error
 	}{
 		{"em", func() error { _, err := l.EMStep(b.Context(), next, theta); return err }},
+		{"pooled", func() error { _, err := pooled.EMStep(b.Context(), next, theta); return err }},
 		{"gate", func() error { return l.stepGate(b.Context(), l.gating(next), score) }},
 	} {
 		b.Run(fmt.Sprintf("n=3000/d=46/k=32/%s", f.name), func(b *testing.B) {
