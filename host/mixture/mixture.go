@@ -585,6 +585,7 @@ func (s *Posteriors) Of(ctx context.Context, b *model.Block, change func(*Poster
 	s.post.Given(s.q, b)
 	if change != nil {
 		change(s.post)
+		s.post.even = [2]int{} // the scores are not what Given has made of them
 	}
 	s.post.ObserveMeans(b.Y, mean)
 	return s.post, nil
