@@ -197,7 +197,7 @@ var imports = map[string][]string{
 	"host/criterion":       {"host/fitted", "host/loss", "host/model", "host/predict", "host/problem"},
 	"host/atleast":         {"sdk", "internal/numeric", "internal/stream", "host/dataset", "host/fitted", "host/loss", "host/model", gonum},
 	"host/checkpoint":      {"internal/claims", "internal/envelope", "internal/numeric", "host/fitted", "host/model", "host/optim", "host/problem", "host/search"},
-	"host/crossvalidation": {"sdk", "internal/numeric", "host/criterion", "host/dataset", "host/fitted", "host/loss", "host/loss/gram", "host/model", "host/predict", "host/problem", "host/search/penalty", gonum},
+	"host/crossvalidation": {"sdk", "internal/numeric", "host/criterion", "host/dataset", "host/fitted", "host/loss", "host/loss/gram", "host/mixture", "host/model", "host/predict", "host/problem", "host/search/penalty", gonum},
 
 	"host":                     {"sdk", "internal/claims", "internal/stream", "host/atleast", "host/checkpoint", "host/criterion", "host/crossvalidation", "host/dataset", "host/descent", "host/fitted", "host/fitted/stated", "host/infer", "host/loss", "host/mixture", "host/mixture/joint", "host/model", "host/moment", "host/optim", "host/predict", "host/problem", "host/recheck", "host/result", "host/result/remedy", "host/search", "host/search/climb", "host/search/starts", "host/search/steps", "host/search/vacancy", "host/shard", "host/terms"},
 	"host/network":             {"sdk", "sdk/gauss", "solver/properties", "internal/numeric", "host/model", "host/native", "host/optim", "host/tensor", "host/metric", "host/dataset", "host/infer", "host/infer/specification", "host/problem", "host/recheck", "internal/stream", gonum},

@@ -3,13 +3,12 @@ package host
 import (
 	"cmp"
 	"context"
-	"slices"
-	"strings"
+	"fmt"
 
 	"github.com/gatedlearning/moe/host/criterion"
 	"github.com/gatedlearning/moe/host/crossvalidation"
 	"github.com/gatedlearning/moe/host/dataset"
-	"github.com/gatedlearning/moe/host/mixture"
+	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/host/result"
 	"github.com/gatedlearning/moe/sdk"
@@ -22,15 +21,20 @@ import (
 // [FitRange] do. cfg.Truth and checkpoints are not looked at. Errors are those of [FitRange].
 func CrossValidate(ctx context.Context, act sdk.Activation, src dataset.Source, from, to, folds int,
 	cfg Config) ([]crossvalidation.HeldOut, error) {
-	if from < 1 || to < from {
-		return nil, problem.Refuse("k from %d to %d, want 1 or more, the smaller first", from, to)
+	return Alternative{Activation: act, Source: src, From: from, To: to, Config: cfg}.CrossValidate(ctx, folds)
+}
+
+// CrossValidate is [CrossValidate] of an alternative, of several targets too, which have the same rows: by the product
+// of their densities where each has a gate of its own, by their joint density, at the parameters, under one.
+func (a Alternative) CrossValidate(ctx context.Context, folds int) ([]crossvalidation.HeldOut, error) {
+	if a.From < 1 || a.To < a.From {
+		return nil, problem.Refuse("k from %d to %d, want 1 or more, the smaller first", a.From, a.To)
 	}
-	one := Alternative{Activation: act, Source: src, From: from, To: to, Config: cfg}
-	return crossvalidation.Of(ctx, one.tried(), parting(cfg, folds))
+	return crossvalidation.Of(ctx, a.tried(), parting(a.Config, folds))
 }
 
 // everyK fits every number of experts to a table, each from its neighbours too as [FitRange] does.
-func everyK(ctx context.Context, act sdk.Activation, rows dataset.Loaded, from, to int,
+func everyK(ctx context.Context, act sdk.Activation, rows dataset.Source, from, to int,
 	cfg Config) (criterion.Fits, error) {
 	s, err := openRange(ctx, act, rows, from, to, cfg)
 	if err != nil {
@@ -49,11 +53,53 @@ func everyK(ctx context.Context, act sdk.Activation, rows dataset.Loaded, from, 
 	return fits, nil
 }
 
+// everyOfEach fits every number of experts to each of several targets by itself.
+func everyOfEach(ctx context.Context, act sdk.Activation, targets []Target, from, to int,
+	cfg Config) (criterion.Fits, error) {
+	all, models := criterion.Fits{}, map[int][]*fitted.Model{}
+	cfg.GatePenalty = NoPenalty
+	for _, t := range targets {
+		fits, err := everyK(ctx, act, t.Source, from, to, forTarget(cfg, t))
+		if err != nil {
+			return nil, fmt.Errorf("target %s: %w", t.Source.Schema().Target, err)
+		}
+		for k, f := range fits {
+			models[k] = append(models[k], f.Model)
+			all[k] = criterion.Fit{Vector: fitted.NewVector(models[k]), Parameters: all[k].Parameters + f.Parameters,
+				Certain: all[k].Certain || f.Certain}
+		}
+	}
+	return all, nil
+}
+
+// everyUnderOneGate fits every number of experts to several targets, the largest first, for which the rows may be few.
+func everyUnderOneGate(ctx context.Context, act sdk.Activation, targets []Target, noise NoiseCovariance, from, to int,
+	cfg Config) (criterion.Fits, error) {
+	all := criterion.Fits{}
+	for k := to; k >= from; k-- {
+		s, err := newSharedGate(targets, noise, cfg.of(k))
+		if err != nil {
+			return nil, err
+		}
+		defer s.close()
+		v, err := s.fit(ctx, act)
+		if err != nil {
+			return nil, err
+		}
+		all[k] = criterion.Fit{Vector: v, Parameters: s.task.Parameters()}
+	}
+	return all, nil
+}
+
 // Alternative is one of several descriptions of a model of the same rows: From to To experts of Config, whose K is not
 // looked at.
 type Alternative struct {
 	Activation sdk.Activation
 	Source     dataset.Source
+	// Targets are several, in the place of Source: each with a gate of its own, as by [FitTargets], where Covariance is
+	// "", else under one with noise of this kind, as by [FitSharedGate]. Starts and truths of theirs are not looked at.
+	Targets    []Target
+	Covariance NoiseCovariance
 	From, To   int
 	Config     Config
 	// Settings are what tells it from the others, by their names: the table of all has them.
@@ -112,43 +158,70 @@ func parting(c Config, folds int) crossvalidation.Parting {
 
 // tried is an alternative with its fits.
 func (a Alternative) tried() crossvalidation.Alternative {
+	tables := []dataset.Source{a.Source}
+	if a.Targets != nil {
+		tables = nil
+	}
+	for _, t := range a.Targets {
+		tables = append(tables, t.Source)
+	}
 	return crossvalidation.Alternative{
-		Activation: a.Activation, Source: a.Source, Intercept: a.Config.Intercepts == BothIntercepts,
-		From: a.From, To: a.To, Settings: a.Settings, Refused: a.Refused,
-		Admit: func(ctx context.Context, rows dataset.Loaded) error {
-			_, p, err := load(ctx, a.Activation, rows, a.Config.of(a.From))
-			if err == nil {
-				p.Close()
-			}
-			return err
-		},
-		Fit: func(ctx context.Context, rows dataset.Loaded, from, to, threads int) (criterion.Fits, error) {
+		Activation: a.Activation, Sources: tables, Intercept: a.Config.Intercepts == BothIntercepts,
+		From: a.From, To: a.To, Settings: a.Settings, Refused: a.Refused, Admit: a.admit,
+		Fit: func(ctx context.Context, rows []dataset.Loaded, from, to, threads int) (criterion.Fits, error) {
 			cfg := a.Config
 			cfg.Threads, cfg.Truth, cfg.unjudged = threads, nil, true
 			cfg.Checkpoint, cfg.Resume, cfg.Progress = nil, nil, nil
-			if left := rows.Schema().Features; len(left) < len(a.Source.Schema().Features) {
+			if left := rows[0].Schema().Features; len(left) < len(tables[0].Schema().Features) {
 				cfg = cfg.only(left)
 			}
-			return everyK(ctx, a.Activation, rows, from, to, cfg)
+			switch {
+			case a.Targets == nil:
+				return everyK(ctx, a.Activation, rows[0], from, to, cfg)
+			case a.Covariance == "":
+				return everyOfEach(ctx, a.Activation, asTargets(rows), from, to, cfg)
+			}
+			return everyUnderOneGate(ctx, a.Activation, asTargets(rows), a.Covariance, from, to, cfg)
 		},
 	}
 }
 
-// Comparable refuses families of which some are of whole numbers alone, and some are not.
-func Comparable(families []string) error {
-	var whole, others []string
-	for _, name := range families {
-		list := &others
-		if Discrete(name) {
-			list = &whole
-		}
-		if name = cmp.Or(name, mixture.Gaussian{}.Name()); !slices.Contains(*list, name) {
-			*list = append(*list, name)
-		}
+// asTargets are the targets of tables, without starts.
+func asTargets(rows []dataset.Loaded) (targets []Target) {
+	for _, table := range rows {
+		targets = append(targets, Target{Source: table})
 	}
-	if len(whole) > 0 && len(others) > 0 {
-		return problem.Refuse("family %s beside %s: the probability of a whole number and a density do not compare",
-			strings.Join(whole, ", "), strings.Join(others, ", "))
+	return targets
+}
+
+// admit says what is wrong with all rows.
+func (a Alternative) admit(ctx context.Context, rows []dataset.Loaded) error {
+	cfg := a.Config.of(a.From)
+	if a.Covariance != "" {
+		s, err := newSharedGate(asTargets(rows), a.Covariance, cfg)
+		if err != nil {
+			return err
+		}
+		defer s.close()
+		return s.load(ctx, a.Activation)
+	}
+	if err := checkTargets(a.Targets, cfg); a.Targets != nil && err != nil {
+		return err
+	}
+	var first *problem.Problem
+	for _, table := range rows {
+		_, p, err := load(ctx, a.Activation, table, cfg)
+		if err != nil {
+			return err
+		}
+		defer p.Close()
+		first = cmp.Or(first, p)
+		if err := sameRows(first, p); err != nil {
+			return err
+		}
 	}
 	return nil
 }
+
+// Comparable refuses families of which some are of whole numbers alone, and some are not.
+func Comparable(families []string) error { return crossvalidation.Comparable(families) }

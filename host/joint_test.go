@@ -112,7 +112,7 @@ func (c jointCase) likelihood(t *testing.T, v *fitted.Vector, targets []Target) 
 }
 
 // TestJointDensities: a density of several targets that is registered here goes through samples, fit, standard errors, certificate, file,
-// predictions, evaluation and checkpoints. Its likelihood is held against the density of gonum, written out; its own parameter ends where
+// predictions, evaluation, checkpoints and crossvalidation. Its likelihood is held against the density of gonum, written out; its own parameter ends where
 // the sample has it.
 func TestJointDensities(t *testing.T) {
 	testslow.Mark(t)
@@ -245,6 +245,16 @@ func TestJointDensities(t *testing.T) {
 			})
 			if err != nil {
 				t.Fatal(err)
+			}
+			judged := cfg
+			judged.Checkpoint = nil
+			crossed, err := Alternative{Activation: act, Targets: targets, Covariance: Diagonal, From: 2, To: 2, Config: judged}.CrossValidate(ctx, 2)
+			if err != nil {
+				t.Fatal(err)
+			}
+			// By Akaike as many as there are parameters below the fit, twice that by halves; by normal noise far below.
+			if lost := fit.LogLikelihood - crossed[0].LogLikelihood; lost < 0 || lost > 80 || len(crossed[0].Targets) != c.targets {
+				t.Errorf("held out rows have %+v, the fit %v", crossed[0], fit.LogLikelihood)
 			}
 			// Of 1200 rows a tenth outside: four standard errors are 0.035.
 			if share := float64(held) / 1200; math.Abs(share-0.9) > 0.035 {

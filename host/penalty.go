@@ -2,45 +2,19 @@ package host
 
 import (
 	"cmp"
-	"math"
-	"strconv"
 
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/host/result"
 )
 
-// Penalty says whether the model of a fit comes with that of a ridge on the gate, or a ridge or a lasso on the experts,
-// beside it, by which new rows are predicted (fitted.Penalised): [NoPenalty] is without, [AutoPenalty] with one that
-// the rows choose; else it is the penalty itself, a number above 0. "" is on the gate AutoPenalty where a gate
-// separates rows, and NoPenalty elsewhere.
-type Penalty string
+// Penalty says whether a fit comes with a penalised model beside it: [NoPenalty], [AutoPenalty] or a number.
+type Penalty = result.Penalty
 
 // What a [Penalty] may be beside a number.
 const (
-	NoPenalty   Penalty = "none"
-	AutoPenalty Penalty = "auto"
+	NoPenalty   = result.NoPenalty
+	AutoPenalty = result.AutoPenalty
 )
-
-// value is the penalty, 0 where the rows choose it.
-func (g Penalty) value() (float64, error) {
-	if g == "" || g == NoPenalty || g == AutoPenalty {
-		return 0, nil
-	}
-	v, err := strconv.ParseFloat(string(g), 64)
-	if err != nil || !(v > 0) || math.IsInf(v, 0) {
-		return 0, problem.Refuse("penalty %s: want none, auto or a number above 0", g)
-	}
-	return v, nil
-}
-
-// Check refuses what is neither a number above 0 nor one of the words.
-func (g Penalty) Check() error {
-	_, err := g.value()
-	return err
-}
-
-// Asked says whether there is to be one whatever the rows say.
-func (g Penalty) Asked() bool { return g != "" && g != NoPenalty }
 
 // checkPenalties refuses what they cannot be beside.
 func checkPenalties(c Config) error {
@@ -69,22 +43,12 @@ func onExperts(c Config) Penalty {
 
 // penalties are those that c asks for, which have been checked.
 func penalties(c Config) result.Penalties {
-	asked := func(p Penalty) *float64 {
-		if !p.Asked() {
-			return nil
-		}
-		v, err := p.value()
-		if err != nil {
-			panic("host: " + err.Error())
-		}
-		return &v
-	}
 	_, constant := c.Gate.(Constant)
 	return result.Penalties{
-		Gate: asked(c.GatePenalty),
+		Gate: c.GatePenalty.Value(),
 		// a part of the rows has passes to follow, and arrangements are a model for new rows
 		Separating: c.GatePenalty == "" && !constant && !c.beside && !c.Arrangements,
-		Experts:    asked(onExperts(c)), Lasso: c.ExpertLasso.Asked(),
+		Experts:    onExperts(c).Value(), Lasso: c.ExpertLasso.Asked(),
 		Begins: func() { c.show(StagePenalty, 0, 0) },
 	}
 }

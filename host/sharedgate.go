@@ -40,6 +40,16 @@ const (
 // the targets have starts or truths all have, with one gate. The method is [Auto]. Errors are those of [Fit].
 func FitSharedGate(ctx context.Context, act sdk.Activation, targets []Target, noise NoiseCovariance,
 	cfg Config) (*fitted.Vector, error) {
+	s, err := newSharedGate(targets, noise, cfg)
+	if err != nil {
+		return nil, err
+	}
+	defer s.close()
+	return s.fit(ctx, act)
+}
+
+// newSharedGate is a fit that has not begun; it is to be closed.
+func newSharedGate(targets []Target, noise NoiseCovariance, cfg Config) (*sharedGate, error) {
 	if len(targets) == 0 {
 		return nil, problem.Refuse("there are no targets")
 	}
@@ -50,7 +60,10 @@ func FitSharedGate(ctx context.Context, act sdk.Activation, targets []Target, no
 	if !cfg.normal() { // every target alone begins with normal noise
 		s.family, s.cfg.Family = cfg.Family, ""
 	}
-	defer s.close()
+	return s, nil
+}
+
+func (s *sharedGate) fit(ctx context.Context, act sdk.Activation) (*fitted.Vector, error) {
 	if err := s.load(ctx, act); err != nil {
 		return nil, err
 	}
@@ -67,7 +80,7 @@ func FitSharedGate(ctx context.Context, act sdk.Activation, targets []Target, no
 		return nil, err
 	}
 	var truths []*model.Params
-	for _, t := range targets {
+	for _, t := range s.targets {
 		truths = append(truths, t.Truth)
 	}
 	v, err := result.SharedGate(ctx, s.task, s.given, found, truths, s.written())
@@ -153,8 +166,9 @@ func (s *sharedGate) close() {
 // load reads the targets' tables side by side.
 func (s *sharedGate) load(ctx context.Context, act sdk.Activation) error {
 	task := &search.VectorTask{Full: s.noise == Full, Family: s.family, Survey: steps.Several(),
-		Steps: steps.OfSeveral()}
+		Steps: steps.OfSeveral(), Untested: s.cfg.unjudged}
 	var rows, given []model.Rows
+	var begun []*model.Params
 	for _, t := range s.targets {
 		if err := ofItself("each of several targets", t.Source.Schema()); err != nil {
 			return err
@@ -164,7 +178,7 @@ func (s *sharedGate) load(ctx context.Context, act sdk.Activation) error {
 			return err
 		}
 		s.problems = append(s.problems, p)
-		if err := s.sameRows(p); err != nil {
+		if err := sameRows(s.problems[0], p); err != nil {
 			return err
 		}
 		evidence, err := moment.Measure(ctx, p, moment.Want{Transform: moment.Polynomial})
@@ -174,10 +188,12 @@ func (s *sharedGate) load(ctx context.Context, act sdk.Activation) error {
 		task.Evidence = append(task.Evidence, evidence)
 		task.Starts = cfg.Method.(Auto).starts()
 		rows, given = append(rows, p.Rows), append(given, p.Given)
+		if t.Start != nil {
+			begun = append(begun, t.Start)
+		}
 	}
 	task.Problems, task.Rows, s.given = s.problems, model.Beside(rows), model.Beside(given)
-	var err error
-	if task.Own, err = s.joined(func(t Target) *model.Params { return t.Start }, "start"); err != nil {
+	if err := task.Begin(begun); err != nil {
 		return err
 	}
 	task.Screening, task.Refining = s.shows(StageScreening), s.shows(StageRefining)
@@ -195,8 +211,7 @@ func (s *sharedGate) shows(stage Stage) func(done, total int) {
 }
 
 // sameRows refuses a table that has not the features and rows of the first.
-func (s *sharedGate) sameRows(p *problem.Problem) error {
-	first := s.problems[0]
+func sameRows(first, p *problem.Problem) error {
 	if first == p {
 		return nil
 	}
@@ -209,36 +224,6 @@ func (s *sharedGate) sameRows(p *problem.Problem) error {
 		return err
 	}
 	return other
-}
-
-// joined are the parameters that every target has, as one mixture; nil where they have none.
-func (s *sharedGate) joined(of func(Target) *model.Params, what string) (*model.VectorParams, error) {
-	var coordinates []*model.Params
-	for _, t := range s.targets {
-		if p := of(t); p != nil {
-			coordinates = append(coordinates, p)
-		}
-	}
-	if len(coordinates) == 0 {
-		return nil, nil
-	}
-	first, shape := coordinates[0], s.problems[0].Shape
-	if len(coordinates) < len(s.targets) {
-		return nil, problem.Refuse("%d of %d targets have a %s", len(coordinates), len(s.targets), what)
-	}
-	for _, p := range coordinates {
-		if p.K != shape.K || p.D != shape.D {
-			return nil, problem.Refuse("the %s has k = %d and d = %d, the fit k = %d and d = %d", what, p.K, p.D,
-				shape.K, shape.D)
-		}
-		if !slices.Equal(p.Gating, first.Gating) || !slices.Equal(p.GatingIntercepts, first.GatingIntercepts) {
-			return nil, problem.Refuse("the targets of the %s have gates of their own", what)
-		}
-		if len(p.Sigma) != len(first.Sigma) || (p.RegressorIntercepts == nil) != (first.RegressorIntercepts == nil) {
-			return nil, problem.Refuse("the targets of the %s have another shape each", what)
-		}
-	}
-	return model.JoinCoordinates(coordinates, nil), nil
 }
 
 // possibleVector is [possible] of several targets under one gate.
@@ -258,5 +243,6 @@ func possibleVector(ctx context.Context, task *search.VectorTask) error {
 func (s *sharedGate) written() result.Settings {
 	return result.Settings{
 		Method: Auto{}.Name(), Starts: mostOf(s.cfg.Method), Design: s.cfg.Design, Errors: s.cfg.Errors,
+		Unjudged: s.cfg.unjudged,
 	}
 }

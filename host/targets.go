@@ -2,7 +2,6 @@ package host
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 
@@ -27,32 +26,18 @@ type Target struct {
 // has of a start, a truth and a design is not looked at; the targets have their own.
 // Errors are those of [Fit], with the target's name.
 func FitTargets(ctx context.Context, act sdk.Activation, targets []Target, cfg Config) (*fitted.Vector, error) {
-	if len(targets) == 0 {
-		return nil, problem.Refuse("there are no targets")
-	}
-	if err := cfg.onlyNormal("a fit of several targets"); err != nil {
+	if err := checkTargets(targets, cfg); err != nil {
 		return nil, err
-	}
-	if cfg.Output != "" {
-		return nil, problem.Refuse("output scale %s is for one target", cfg.Output)
-	}
-	for _, t := range targets {
-		if err := ofItself("each of several targets", t.Source.Schema()); err != nil {
-			return nil, err
-		}
-	}
-	first := targets[0].Source.Schema()
-	for _, t := range targets[1:] {
-		if s := t.Source.Schema(); !slices.Equal(s.Features, first.Features) {
-			return nil, problem.Refuse("the features for %s are others than those for %s, whose rows are not the same "+
-				"where cells are missing; name the references of factors", s.Target, first.Target)
-		}
 	}
 	digests, err := digestsOf(ctx, act, targets, cfg)
 	if err != nil {
 		return nil, err
 	}
-	done, err := resumedTargets(targets, digests, cfg.Resume)
+	var names []string
+	for _, t := range targets {
+		names = append(names, t.Source.Schema().Target)
+	}
+	done, err := cfg.Resume.Of(names, targets[0].Source.Schema().Features, digests)
 	if err != nil {
 		return nil, err
 	}
@@ -72,6 +57,31 @@ func FitTargets(ctx context.Context, act sdk.Activation, targets []Target, cfg C
 		fits[j] = done[j].Model
 	}
 	return fitted.NewVector(fits), nil
+}
+
+// checkTargets refuses what a fit of several targets has no use for.
+func checkTargets(targets []Target, cfg Config) error {
+	if len(targets) == 0 {
+		return problem.Refuse("there are no targets")
+	}
+	if err := cfg.onlyNormal("a fit of several targets"); err != nil {
+		return err
+	}
+	if cfg.Output != "" {
+		return problem.Refuse("output scale %s is for one target", cfg.Output)
+	}
+	first := targets[0].Source.Schema()
+	for _, t := range targets {
+		s := t.Source.Schema()
+		if err := ofItself("each of several targets", s); err != nil {
+			return err
+		}
+		if !slices.Equal(s.Features, first.Features) {
+			return problem.Refuse("the features for %s are others than those for %s, whose rows are not the same "+
+				"where cells are missing; name the references of factors", s.Target, first.Target)
+		}
+	}
+	return nil
 }
 
 // forTarget is the configuration for one of several targets.
@@ -118,36 +128,4 @@ func digestsOf(ctx context.Context, act sdk.Activation, targets []Target, cfg Co
 		}
 	}
 	return digests, nil
-}
-
-// resumedTargets are the targets that a checkpoint has done.
-func resumedTargets(targets []Target, digests []string, from *Checkpoint) ([]checkpoint.Target, error) {
-	if from == nil {
-		return nil, nil
-	}
-	done := from.Targets
-	if len(done) >= len(targets) || from.Settings["target"] != quoted(targets[len(done)].Source.Schema().Target) {
-		return nil, &checkpoint.Error{Msg: "the checkpoint is of a fit of other targets; repeat the request, or " +
-			"start anew without it"}
-	}
-	for j, d := range done {
-		t := targets[j]
-		if d.Model == nil || d.Model.Validate() != nil || d.Model.Target != t.Source.Schema().Target ||
-			!slices.Equal(d.Model.Features, t.Source.Schema().Features) {
-			return nil, checkpoint.Damaged("what it says of the targets that are done is not what was asked for")
-		}
-		if digests[j] != d.Data {
-			return nil, &checkpoint.Error{Msg: "the checkpoint is of other data; start anew without it"}
-		}
-	}
-	return done, nil
-}
-
-// quoted is a name as the settings of a checkpoint have it.
-func quoted(name string) string {
-	text, err := json.Marshal(name)
-	if err != nil {
-		panic("host: " + err.Error())
-	}
-	return string(text)
 }

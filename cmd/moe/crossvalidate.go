@@ -6,7 +6,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/gatedlearning/moe/host"
 	"github.com/gatedlearning/moe/host/crossvalidation"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/report"
@@ -21,6 +20,8 @@ type crossValidation struct {
 	Seed       uint64                    `json:"seed"`
 	Candidates []crossvalidation.HeldOut `json:"candidates"`
 	Best       int                       `json:"best"` // k of the highest held-out log-likelihood, predictive if there is one
+
+	joint bool // the targets have one gate
 }
 
 func newCrossvalidateCmd() *cobra.Command {
@@ -32,12 +33,14 @@ func newCrossvalidateCmd() *cobra.Command {
 without each part in turn, and measures it on the part that was left out: the
 log-likelihood of all rows, with its standard error, the predictive one, which has the
 uncertainty of the fits' parameters in it and says which number is best, and the root
-mean squared error of the mean prediction. Columns, formulas and methods are those of moe fit. Levels of
-factors and polynomials are those of all rows.
+mean squared error of the mean prediction. Of several --targets the log-likelihoods are of all
+targets of a row together, and there is no predictive one with --gate-shared. Columns, formulas
+and methods are those of moe fit. Levels of factors and polynomials are those of all rows.
 
 The exit code is 1 if a fit of the best number of experts did not converge.`,
 		Example: `  moe crossvalidate data.csv --activation identity --k 1:6 --intercept
-  moe crossvalidate trial.csv --formula 'dose ~ age * sex | age' --activation identity --k 1:4 --folds 5 --json`,
+  moe crossvalidate trial.csv --formula 'dose ~ age * sex | age' --activation identity --k 1:4 --folds 5 --json
+  moe crossvalidate pairs.csv --targets y1,y2 --gate-shared --noise-covariance full --activation tanh --k 1:3`,
 		Args: dataArg(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.crossValidate(cmd, args[:1], folds)
@@ -61,7 +64,11 @@ func (f *fitFlags) crossValidate(cmd *cobra.Command, args []string, folds int) e
 		return err
 	}
 	f.complete(cmd, s)
-	if err := check(cmd, s); err != nil {
+	one := *s
+	if s.Targets != nil {
+		one.KTo = 0 // of a range every number is tried as by itself
+	}
+	if err := check(cmd, &one); err != nil {
 		return err
 	}
 	if err := f.checkThreads(cmd); err != nil {
@@ -82,8 +89,8 @@ func (f *fitFlags) crossValidate(cmd *cobra.Command, args []string, folds int) e
 	bar := newBar(cmd)
 	j.config.Progress = bar.show
 	act, _ := j.experts.activation()
-	from, to := s.Numbers()
-	found, err := host.CrossValidate(cmd.Context(), act, j.targets[0].Source, from, to, folds, j.config)
+	_, to := s.Numbers()
+	found, err := s.Alternative(act, j.targets, j.config).CrossValidate(cmd.Context(), folds)
 	bar.done()
 	if err != nil {
 		return err
@@ -94,7 +101,7 @@ func (f *fitFlags) crossValidate(cmd *cobra.Command, args []string, folds int) e
 			best = h
 		}
 	}
-	out := crossValidation{Folds: best.Folds, Seed: j.config.Seed, Candidates: found, Best: best.K}
+	out := crossValidation{Folds: best.Folds, Seed: j.config.Seed, Candidates: found, Best: best.K, joint: s.GateShared}
 	f.remarkUnsaid(cmd)
 	if most := found[len(found)-1].K; most < to {
 		remark(cmd, "moe: k from %d on was not looked at: without a part the rows do not determine so many experts",
@@ -114,7 +121,14 @@ func (c crossValidation) print(cmd *cobra.Command) error {
 		return printJSON(cmd, c)
 	}
 	w := textOut(cmd)
-	table := [][]string{{"Experts", "held-out log-likelihood", "±", "predictive", "±", "rmse", "fits converged", ""}}
+	head := []string{"Experts", "held-out log-likelihood", "±", "predictive", "±"}
+	for _, of := range c.Candidates[0].Targets {
+		head = append(head, "rmse of "+shown.Name(of.Target))
+	}
+	if len(head) == 5 {
+		head = append(head, "rmse")
+	}
+	table := [][]string{append(head, "fits converged", "")}
 	known := slices.ContainsFunc(c.Candidates, func(h crossvalidation.HeldOut) bool { return h.Predictive != nil })
 	for _, h := range c.Candidates {
 		remark := ""
@@ -125,9 +139,15 @@ func (c crossValidation) print(cmd *cobra.Command) error {
 		if h.Predictive != nil {
 			predictive, by = numeral.Likelihood(*h.Predictive), fmt.Sprintf("%.2g", *h.PredictiveStandardError)
 		}
-		table = append(table, []string{fmt.Sprint(h.K), numeral.Likelihood(h.LogLikelihood),
-			fmt.Sprintf("%.2g", h.StandardError), predictive, by,
-			fmt.Sprintf("%.4g", h.RMSE), fmt.Sprintf("%d of %d", h.Converged, c.Folds), remark})
+		row := []string{fmt.Sprint(h.K), numeral.Likelihood(h.LogLikelihood),
+			fmt.Sprintf("%.2g", h.StandardError), predictive, by}
+		for _, of := range h.Targets {
+			row = append(row, fmt.Sprintf("%.4g", of.RMSE))
+		}
+		if h.Targets == nil {
+			row = append(row, fmt.Sprintf("%.4g", h.RMSE))
+		}
+		table = append(table, append(row, fmt.Sprintf("%d of %d", h.Converged, c.Folds), remark))
 	}
 	if !known {
 		for i, row := range table {
@@ -135,6 +155,9 @@ func (c crossValidation) print(cmd *cobra.Command) error {
 		}
 	}
 	_, err := fmt.Fprintf(w, "Cross-validation by %d parts (seed %d).\n", c.Folds, c.Seed)
+	if err == nil && c.joint {
+		_, err = fmt.Fprintln(w, "Log-likelihoods are of the targets' joint density, at the parameters of each fit.")
+	}
 	certain := slices.MaxFunc(c.Candidates, func(a, b crossvalidation.HeldOut) int { return a.Certain - b.Certain })
 	if err == nil && certain.Certain > 0 {
 		_, err = fmt.Fprintf(w, "But %s.\n", crossvalidation.Certain(certain.Certain, c.Folds))

@@ -59,12 +59,6 @@ not converge, its optimum is suspect or not judged, with --strict the model. See
 	f.registerModel(cmd)
 	f.tree.registerGrowth(cmd)
 	flags := cmd.Flags()
-	flags.StringSliceVar(&f.flag.Targets, "targets", nil,
-		"several targets' column `NAMES`: each its gate and experts, in one model file")
-	flags.BoolVar(&f.flag.GateShared, "gate-shared", false,
-		"give the --targets one gate, under which every expert has a regressor for each of them")
-	flags.StringVar(&f.covariance, "noise-covariance", string(host.Diagonal),
-		"with --gate-shared, noise of the targets: diagonal, full")
 	flags.StringVar(&f.flag.Moments, "moments", "",
 		"fit to the merged sums of moe moments in this `FILE`, in the place of DATA")
 	flags.BoolVar(&f.robust, "robust", false,
@@ -124,6 +118,12 @@ func (f *fitFlags) registerModel(cmd *cobra.Command) {
 		"number of experts, or a range such as 1:6 (default 1:4 with --intercept, where nothing is said of the "+
 			"experts)")
 	flags.StringVar(&f.flag.Target, "target", "", "the target's column `NAME` (default the last column)")
+	flags.StringSliceVar(&f.flag.Targets, "targets", nil,
+		"several targets' column `NAMES`: each its gate and experts, in one model file")
+	flags.BoolVar(&f.flag.GateShared, "gate-shared", false,
+		"give the --targets one gate, under which every expert has a regressor for each of them")
+	flags.StringVar(&f.covariance, "noise-covariance", string(host.Diagonal),
+		"with --gate-shared, noise of the targets: diagonal, full")
 	flags.StringSliceVar(&f.flag.Features, "features", nil, "the features' column `NAMES` (default all but the target)")
 	flags.StringSliceVar(&f.flag.Drop, "drop", nil, "column `NAMES` to leave out")
 	flags.StringVar(&f.weights, "weights", "",
@@ -374,17 +374,10 @@ type made struct {
 
 // fits are those of all targets, one where they share a gate.
 func (m *made) fits() []*fitted.Fit {
-	switch {
-	case m.model != nil:
+	if m.model != nil {
 		return []*fitted.Fit{&m.model.Fit}
-	case m.vector.SharedGate != nil:
-		return []*fitted.Fit{m.vector.SharedGate.Fit}
 	}
-	var out []*fitted.Fit
-	for j := range m.vector.Outputs {
-		out = append(out, m.vector.Outputs[j].Fit)
-	}
-	return out
+	return m.vector.Fits()
 }
 
 // show prints what was fitted.

@@ -126,14 +126,15 @@ func (j *fitting) choose(cmd *cobra.Command) (*fitting, error) {
 	}
 	all := make([]host.Alternative, len(j.among))
 	for i, o := range j.among {
-		if all[i].Settings = j.alternatives[i].Settings; o == nil {
+		if o == nil {
+			all[i].Settings = j.alternatives[i].Settings
 			all[i].Refused = worded(cmd, j.alternatives[i].Refused)
 			continue
 		}
-		all[i].Activation, _ = o.experts.activation()
-		all[i].Source, all[i].Config = o.targets[0].Source, o.config
+		act, _ := o.experts.activation()
+		all[i] = o.Alternative(act, o.targets, o.config)
+		all[i].Settings = j.alternatives[i].Settings
 		all[i].Config.Progress, all[i].Config.Reading = j.config.Progress, j.config.Reading
-		all[i].From, all[i].To = o.Numbers()
 	}
 	found, err := host.Compare(cmd.Context(), all)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/crc32"
@@ -181,4 +182,35 @@ func Hash(rows model.Rows, threads int) (string, error) {
 	})
 	sum := sha256.Sum256(sums)
 	return hex.EncodeToString(sum[:]), err
+}
+
+// Of returns the targets that a checkpoint of a fit of several has done, by their names, the features of all and the
+// hashes of their rows; none of no checkpoint.
+func (c *Checkpoint) Of(targets, features, digests []string) ([]Target, error) {
+	if c == nil {
+		return nil, nil
+	}
+	done := c.Targets
+	if len(done) < len(targets) {
+		next, err := json.Marshal(targets[len(done)]) // as settings have it
+		if err != nil {
+			return nil, err
+		}
+		if c.Settings["target"] != string(next) {
+			targets = nil
+		}
+	}
+	if len(done) >= len(targets) {
+		return nil, &Error{"the checkpoint is of a fit of other targets; repeat the request, or start anew without it"}
+	}
+	for j, d := range done {
+		if d.Model == nil || d.Model.Validate() != nil || d.Model.Target != targets[j] ||
+			!slices.Equal(d.Model.Features, features) {
+			return nil, Damaged("what it says of the targets that are done is not what was asked for")
+		}
+		if digests[j] != d.Data {
+			return nil, &Error{"the checkpoint is of other data; start anew without it"}
+		}
+	}
+	return done, nil
 }

@@ -131,6 +131,7 @@ func Preferred(converged, otherConverged bool, criterion, other float64) bool {
 type Fit struct {
 	Candidate  fitted.Candidate
 	Model      *fitted.Model
+	Vector     *fitted.Vector // of several targets, in the place of Model
 	Parameters int
 	Few        float64 // by what few rows multiply the penalty of BIC, see [Fewness]
 	Certain    bool    // the features tell every target with certainty, and the likelihood has no finite maximum

@@ -1,13 +1,16 @@
 package crossvalidation
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/mixture"
 	"github.com/gatedlearning/moe/host/problem"
 )
 
@@ -205,4 +208,23 @@ func simplest(scores []score) (at, top int) {
 		}
 	}
 	return at, top
+}
+
+// Comparable refuses families of which some are of whole numbers alone, and some are not.
+func Comparable(families []string) error {
+	var whole, others []string
+	for _, name := range families {
+		list := &others
+		if mixture.Known(name) && mixture.DensityOf(name).Domain().Whole {
+			list = &whole
+		}
+		if name = cmp.Or(name, mixture.Gaussian{}.Name()); !slices.Contains(*list, name) {
+			*list = append(*list, name)
+		}
+	}
+	if len(whole) > 0 && len(others) > 0 {
+		return problem.Refuse("family %s beside %s: the probability of a whole number and a density do not compare",
+			strings.Join(whole, ", "), strings.Join(others, ", "))
+	}
+	return nil
 }

@@ -18,13 +18,13 @@ import (
 // Alternative is one of several descriptions of a model of the same rows: of from From to To experts.
 type Alternative struct {
 	Activation sdk.Activation
-	Source     dataset.Source
-	Intercept  bool // of experts and gate
+	Sources    []dataset.Source // a table of every target, with the same features and rows
+	Intercept  bool             // of experts and gate
 	From, To   int
 	// Fit fits every number of experts to some of the rows, on so many threads.
-	Fit func(ctx context.Context, rows dataset.Loaded, from, to, threads int) (criterion.Fits, error)
-	// Admit says what is wrong with all rows before there are parts; nil where nobody asks.
-	Admit func(ctx context.Context, rows dataset.Loaded) error
+	Fit func(ctx context.Context, rows []dataset.Loaded, from, to, threads int) (criterion.Fits, error)
+	// Admit says what is wrong with all rows before there are parts, other rows of another target too.
+	Admit func(ctx context.Context, rows []dataset.Loaded) error
 	// Settings are what tells it from the others, by their names: the table of all has them.
 	Settings map[string]string
 	// Refused says why it is none that can be fitted; nil of one that is tried.
@@ -56,11 +56,10 @@ func Of(ctx context.Context, a Alternative, by Parting) ([]HeldOut, error) {
 	}
 	var out []HeldOut
 	for i := range of.scores {
-		h, err := of.scores[i].heldOut(a.From+i, a.Source.Schema().Name)
+		h, err := of.scores[i].heldOut(a.From+i, of.table)
 		if err != nil {
 			return nil, err
 		}
-		h.Folds, h.Unseen = of.table.folds, of.table.unseen()
 		out = append(out, h)
 	}
 	return out, nil
@@ -83,21 +82,19 @@ func crossValidate(ctx context.Context, all []Alternative, by Parting, race bool
 	for i, a := range all {
 		t := tables[a.sourceKey()]
 		if t == nil {
-			t, out[i].err = inParts(ctx, a.Source, a.Intercept, by.Folds, by.Seed)
+			t, out[i].err = inParts(ctx, a.Sources, a.Intercept, by.Folds, by.Seed)
 		}
 		if t == nil {
 			continue
 		}
 		tables[a.sourceKey()], out[i].table, out[i].to = t, t, a.To
-		if rows := t.Data.N - (t.Data.N+t.folds-1)/t.folds; a.To > rows {
+		if rows := len(t.part) - (len(t.part)+t.folds-1)/t.folds; a.To > rows {
 			out[i].err = problem.Refuse("k = %d experts for the %d rows of a part's fit; choose a smaller k", a.To,
 				rows)
 			continue
 		}
-		if a.Admit != nil {
-			if out[i].err = a.Admit(ctx, t.Loaded); out[i].err != nil {
-				continue
-			}
+		if out[i].err = a.Admit(ctx, t.tables); out[i].err != nil {
+			continue
 		}
 		out[i].scores = make([]score, a.To-a.From+1)
 		total, most = total+t.folds, max(most, t.folds)
@@ -186,12 +183,7 @@ func fitWithout(ctx context.Context, all []Alternative, out []crossed, from, to,
 		}
 		left := o.table.left(task.fold)
 		for k := a.From; k <= o.to && o.err == nil; k++ {
-			s, f := &o.scores[k-a.From], fits[at][k]
-			s.parameters = max(s.parameters, f.Parameters) // those of a part may be fewer
-			if f.Certain {
-				s.certain++
-			}
-			o.err = s.add(ctx, a.Activation, f.Model, left)
+			o.err = o.scores[k-a.From].add(ctx, a.Activation, fits[at][k], left)
 		}
 	}
 	return nil
@@ -250,11 +242,11 @@ func leaveBehind(all []crossed, parts int) {
 
 // sourceKey tells the tables of alternatives apart.
 func (a Alternative) sourceKey() any {
-	if reflect.ValueOf(a.Source).Comparable() {
+	if len(a.Sources) == 1 && reflect.ValueOf(a.Sources[0]).Comparable() {
 		return struct {
 			source    dataset.Source
 			intercept bool
-		}{a.Source, a.Intercept}
+		}{a.Sources[0], a.Intercept}
 	}
 	return new(byte) // of a table that nothing says to be another
 }

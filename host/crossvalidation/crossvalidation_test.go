@@ -119,14 +119,14 @@ func TestUntold(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		table := &parts{Loaded: dataset.InMemory(dataset.Names(len(c.columns), true), data), part: of, folds: 5}
+		table := &parts{tables: []dataset.Loaded{dataset.InMemory(dataset.Names(len(c.columns), true), data)}, part: of, folds: 5}
 		table.findUntold(c.intercept)
 		for fold, got := range table.untold {
 			if !slices.Equal(got, c.want[fold]) {
 				t.Errorf("%s, part %d: %v tell nothing, want %v", name, fold, got, c.want[fold])
 			}
 			features := len(c.columns) - len(c.want[fold])
-			for _, rows := range []dataset.Loaded{table.without(fold), table.left(fold)} {
+			for _, rows := range slices.Concat(table.without(fold), table.left(fold)) {
 				if len(rows.Schema().Features) != features || rows.Data.D != features {
 					t.Errorf("%s, part %d: features %v, want %d", name, fold, rows.Schema().Features, features)
 				}

@@ -20,33 +20,41 @@ const choiceFolds = 10
 
 // parts is a table with the part of every row; a group of rows is in one.
 type parts struct {
-	dataset.Loaded
-	part  []int
-	folds int
+	tables []dataset.Loaded // of every target
+	part   []int
+	folds  int
 	// of every part the features that tell nothing in all others
 	untold [][]int
 }
 
-// inParts reads a table that is to be parted, for fits with an intercept or without. 0 folds are choiceFolds, or as
-// many as there are rows, or groups.
-func inParts(ctx context.Context, src dataset.Source, intercept bool, folds int,
-	seed uint64) (*parts, error) {
-	data, err := dataset.Load(ctx, src)
-	if err != nil {
-		return nil, err
+// of is the table of the first target, which has the features of all.
+func (t *parts) of() dataset.Loaded { return t.tables[0] }
+
+// inParts reads the tables of every target, which are to be parted, for fits with an intercept or without. 0 folds are
+// choiceFolds, or as many as there are rows, or groups.
+func inParts(ctx context.Context, from []dataset.Source, intercept bool, folds int, seed uint64) (*parts, error) {
+	t := &parts{}
+	for _, src := range from {
+		data, err := dataset.Load(ctx, src)
+		if err != nil {
+			return nil, err
+		}
+		t.tables = append(t.tables, dataset.InMemory(src.Schema(), data))
 	}
-	asked := folds
+	src, data, asked := from[0], t.of().Data, folds
 	if asked == 0 {
 		folds = min(choiceFolds, data.N)
 	}
 	if folds < 2 || folds > data.N {
 		return nil, problem.Refuse("%d folds of %d rows, want 2 to %d", folds, data.N, data.N)
 	}
-	if src.Schema().Target == "" {
-		return nil, problem.Refuse("the data have no target column")
-	}
-	if err := problem.CheckColumns(ctx, data, src.Schema()); err != nil {
-		return nil, err
+	for _, table := range t.tables {
+		if table.Schema().Target == "" {
+			return nil, problem.Refuse("the data have no target column")
+		}
+		if err := problem.CheckColumns(ctx, table.Data, table.Schema()); err != nil {
+			return nil, err
+		}
 	}
 	part := penalty.Folds(data.N, folds, seed)
 	if column := src.Schema().Roles[model.Groups]; column != "" {
@@ -67,35 +75,39 @@ func inParts(ctx context.Context, src dataset.Source, intercept bool, folds int,
 				groups)
 		}
 	}
-	t := &parts{Loaded: dataset.InMemory(src.Schema(), data), part: part, folds: folds}
+	t.part, t.folds = part, folds
 	t.findUntold(intercept)
 	return t, nil
 }
 
 // without are the rows of all parts but one, left those of that, with the features that a fit without the part sees.
-func (t *parts) without(fold int) dataset.Loaded {
-	return t.seen(fold, t.Where(func(row int) bool { return t.part[row] != fold }))
+func (t *parts) without(fold int) []dataset.Loaded {
+	return t.seen(fold, func(row int) bool { return t.part[row] != fold })
 }
 
-func (t *parts) left(fold int) dataset.Loaded {
-	return t.seen(fold, t.Where(func(row int) bool { return t.part[row] == fold }))
+func (t *parts) left(fold int) []dataset.Loaded {
+	return t.seen(fold, func(row int) bool { return t.part[row] == fold })
 }
 
-// seen are rows without the features that tell nothing in all other parts: see [parts.findUntold].
-func (t *parts) seen(fold int, rows dataset.Loaded) dataset.Loaded {
-	schema := rows.Schema()
-	schema.Part = true
-	rows = dataset.InMemory(schema, rows.Data)
-	if t.untold[fold] == nil {
-		return rows
-	}
+// seen are the rows of which keep holds, without the features that tell nothing in all other parts than this: see
+// [parts.findUntold].
+func (t *parts) seen(fold int, keep func(row int) bool) (out []dataset.Loaded) {
 	var left []int
-	for j := range t.Data.D {
+	for j := range t.of().Data.D {
 		if !slices.Contains(t.untold[fold], j) {
 			left = append(left, j)
 		}
 	}
-	return rows.Only(left)
+	for _, table := range t.tables {
+		schema := table.Schema()
+		schema.Part = true
+		rows := dataset.InMemory(schema, table.Where(keep).Data)
+		if t.untold[fold] != nil {
+			rows = rows.Only(left)
+		}
+		out = append(out, rows)
+	}
+	return out
 }
 
 // Of a feature that is scaled to unit length, what is left beside those before it, squared: nothing where that is
@@ -120,7 +132,7 @@ func (t *parts) findUntold(intercept bool) {
 				untold = append(untold, j)
 			}
 		}
-		if len(untold) < t.Data.D {
+		if len(untold) < t.of().Data.D {
 			t.untold[fold] = untold
 		}
 	}
@@ -142,12 +154,13 @@ func becomesAnother(all, rest *mat.SymDense, feature int) bool {
 
 // products are those of all features, and of a last column of ones, over the rows of some parts.
 func (t *parts) products(of func(part int) bool) *mat.SymDense {
-	columns := make([]int, t.Data.D+1)
+	data := t.of().Data
+	columns := make([]int, data.D+1)
 	for j := range columns {
 		columns[j] = j
 	}
 	x, sums := gram.NewDesign(len(columns)), gram.New(len(columns), 1)
-	for i, b := range t.Data.Blocks {
+	for i, b := range data.Blocks {
 		x.Take(&model.Block{N: b.N, X: b.X}) // whatever the rows weigh
 		in := sums.Begin(&x)
 		for r := range in.Terms {
@@ -195,7 +208,7 @@ func remainders(products *mat.SymDense, intercept bool) []float64 {
 
 // unseen names the features that fits without some part know nothing of.
 func (t *parts) unseen() (names []string) {
-	for j, name := range t.Schema().Features {
+	for j, name := range t.of().Schema().Features {
 		if slices.ContainsFunc(t.untold, func(of []int) bool { return slices.Contains(of, j) }) {
 			names = append(names, name)
 		}

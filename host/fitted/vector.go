@@ -116,6 +116,18 @@ func (v *Vector) Model(j int) *Model {
 	return m
 }
 
+// Fits are those of all targets, one where they share a gate; nil of a target that was not fitted.
+func (v *Vector) Fits() []*Fit {
+	if v.SharedGate != nil {
+		return []*Fit{v.SharedGate.Fit}
+	}
+	var out []*Fit
+	for j := range v.Outputs {
+		out = append(out, v.Outputs[j].Fit)
+	}
+	return out
+}
+
 // Output returns the place of the output of this target, −1 for none.
 func (v *Vector) Output(target string) int {
 	return slices.IndexFunc(v.Outputs, func(o Output) bool { return o.Target == target })

@@ -2,6 +2,7 @@ package loss
 
 import (
 	"context"
+	"math"
 
 	"github.com/gatedlearning/moe/host/model"
 )
@@ -33,6 +34,15 @@ func (v *VectorRows) Prior(i int) []float64 { return v.work.PriorOf(i) }
 
 // Posterior returns P(z=i|x, y_1, …, y_M).
 func (v *VectorRows) Posterior(i int) []float64 { return v.work.PostOf(i) }
+
+// LogDensity returns log p(y_1, …, y_M|x), all constants included.
+func (v *VectorRows) LogDensity() []float64 {
+	dst := v.work.more[:v.work.N]
+	for t, joint := range v.work.LogJoint[:len(dst)] {
+		dst[t] = joint - v.work.LogPrior[t] - math.Log(2*math.Pi)/2 // which normal densities come without
+	}
+	return dst
+}
 
 // Predictor returns ⟨a_ic,x⟩ + b_ic.
 func (v *VectorRows) Predictor(i, c int) []float64 { return v.work.row(v.work.z, i*v.passes.m+c) }

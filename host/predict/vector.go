@@ -184,18 +184,35 @@ func targetsOf(blocks []*model.Block, room []float64) []float64 {
 // rows: K rows of N values, which are valid until fn returns. All rows have all targets.
 func JointPosteriors(ctx context.Context, v *fitted.Vector, act model.Activation, tables []dataset.Source,
 	fn func(blocks []*model.Block, posterior []float64) error) error {
-	rows := loss.NewVectorRows(act, v.VectorParams(), loss.All)
-	targets, posterior := make([]float64, 0, len(tables)*model.BlockRows), make([]float64, 0, v.K*model.BlockRows)
-	return eachBeside(ctx, tables, func(blocks []*model.Block) error {
-		if err := rows.Observe(ctx, &model.Block{N: blocks[0].N, X: blocks[0].X,
-			Y: targetsOf(blocks, targets)}); err != nil {
-			return err
-		}
+	posterior := make([]float64, 0, v.K*model.BlockRows)
+	return eachObserved(ctx, v, act, tables, func(blocks []*model.Block, rows *loss.VectorRows) error {
 		posterior = posterior[:0]
 		for i := range v.K {
 			posterior = append(posterior, rows.Posterior(i)...)
 		}
 		return fn(blocks, posterior)
+	})
+}
+
+// JointDensities is [JointPosteriors] with log p(y_1, …, y_M|x) of the rows.
+func JointDensities(ctx context.Context, v *fitted.Vector, act model.Activation, tables []dataset.Source,
+	fn func(blocks []*model.Block, logDensity []float64) error) error {
+	return eachObserved(ctx, v, act, tables, func(blocks []*model.Block, rows *loss.VectorRows) error {
+		return fn(blocks, rows.LogDensity())
+	})
+}
+
+// eachObserved calls fn with the blocks of tables of the same rows, and with what a model says of them.
+func eachObserved(ctx context.Context, v *fitted.Vector, act model.Activation, tables []dataset.Source,
+	fn func([]*model.Block, *loss.VectorRows) error) error {
+	rows := loss.NewVectorRows(act, v.VectorParams(), loss.All)
+	targets := make([]float64, 0, len(tables)*model.BlockRows)
+	return eachBeside(ctx, tables, func(blocks []*model.Block) error {
+		if err := rows.Observe(ctx, &model.Block{N: blocks[0].N, X: blocks[0].X,
+			Y: targetsOf(blocks, targets)}); err != nil {
+			return err
+		}
+		return fn(blocks, rows)
 	})
 }
 

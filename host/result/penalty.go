@@ -16,6 +16,51 @@ import (
 	"github.com/gatedlearning/moe/host/search/penalty"
 )
 
+// Penalty says whether the model of a fit comes with that of a ridge on the gate, or a ridge or a lasso on the experts,
+// beside it, by which new rows are predicted (fitted.Penalised): [NoPenalty] is without, [AutoPenalty] with one that
+// the rows choose; else it is the penalty itself, a number above 0. "" is on the gate AutoPenalty where a gate
+// separates rows, and NoPenalty elsewhere.
+type Penalty string
+
+// What a [Penalty] may be beside a number.
+const (
+	NoPenalty   Penalty = "none"
+	AutoPenalty Penalty = "auto"
+)
+
+// value is the penalty, 0 where the rows choose it.
+func (g Penalty) value() (float64, error) {
+	if g == "" || g == NoPenalty || g == AutoPenalty {
+		return 0, nil
+	}
+	v, err := strconv.ParseFloat(string(g), 64)
+	if err != nil || !(v > 0) || math.IsInf(v, 0) {
+		return 0, problem.Refuse("penalty %s: want none, auto or a number above 0", g)
+	}
+	return v, nil
+}
+
+// Check refuses what is neither a number above 0 nor one of the words.
+func (g Penalty) Check() error {
+	_, err := g.value()
+	return err
+}
+
+// Asked says whether there is to be one whatever the rows say.
+func (g Penalty) Asked() bool { return g != "" && g != NoPenalty }
+
+// Value is one that was asked for, and checked, 0 where the rows choose it; nil of none.
+func (g Penalty) Value() *float64 {
+	if !g.Asked() {
+		return nil
+	}
+	v, err := g.value()
+	if err != nil {
+		panic("result: " + err.Error())
+	}
+	return &v
+}
+
 // Penalties are those of a model for new rows: the size of one, 0 where the rows choose it, or nil for none.
 type Penalties struct {
 	Gate       *float64 // of a ridge

@@ -60,6 +60,10 @@ func SharedGate(ctx context.Context, task *search.VectorTask, given model.Rows, 
 	if err := checkedVector(ctx, v, s.task.Problems, s.given, l, ordered); err != nil {
 		return nil, err
 	}
+	if s.Unjudged {
+		v.SharedGate.Fit.Certificate = nil
+		return v, nil
+	}
 	held, err := boundNote(ctx, l, ordered)
 	if err != nil {
 		return nil, err

@@ -3,6 +3,7 @@ package search
 import (
 	"context"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/gatedlearning/moe/host/infer"
 	"github.com/gatedlearning/moe/host/infer/specification"
@@ -29,7 +30,33 @@ type VectorTask struct {
 	Survey   SurveyingSeveral // of a small table, before the screening; nil for none
 	Steps    Steps            // made of the best on all rows
 	Resume   State            // where an earlier search stood, of whose candidates Run is enough; zero for a new one
+	Untested bool             // see [Settings.Untested]
 	Follow
+}
+
+// Begin has the search begin from the starts of all targets too, which have one gate; none is for nobody.
+func (t *VectorTask) Begin(from []*model.Params) error {
+	if len(from) == 0 {
+		return nil
+	}
+	first, shape := from[0], t.one().Shape
+	if len(from) < len(t.Problems) {
+		return problem.Refuse("%d of %d targets have a start", len(from), len(t.Problems))
+	}
+	for _, p := range from {
+		if p.K != shape.K || p.D != shape.D {
+			return problem.Refuse("the start has k = %d and d = %d, the fit k = %d and d = %d", p.K, p.D, shape.K,
+				shape.D)
+		}
+		if !slices.Equal(p.Gating, first.Gating) || !slices.Equal(p.GatingIntercepts, first.GatingIntercepts) {
+			return problem.Refuse("the targets of the start have gates of their own")
+		}
+		if len(p.Sigma) != len(first.Sigma) || (p.RegressorIntercepts == nil) != (first.RegressorIntercepts == nil) {
+			return problem.Refuse("the targets of the start have another shape each")
+		}
+	}
+	t.Own = model.JoinCoordinates(from, nil)
+	return nil
 }
 
 // one is what the targets share.
@@ -169,7 +196,10 @@ func (t *VectorTask) task(part model.Rows, first, cycle []starts.Start) *Task {
 func (t *VectorTask) certify(ctx context.Context, best *Candidate, all []*Candidate,
 	seen *Survey) (c *infer.Certificate, note string, err error) {
 	p := t.one()
-	evidence := evidenceOf(p, best, all, Seen{Survey: seen})
+	evidence := evidenceOf(p, best, all, Seen{Survey: seen, Untested: t.Untested})
+	if t.Untested {
+		return infer.Judge(nil, evidence), "", nil
+	}
 	for j, q := range t.Problems {
 		size, err := q.Spread()
 		if err != nil {

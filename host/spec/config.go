@@ -91,11 +91,7 @@ func (f *Fit) Run(ctx context.Context, act sdk.Activation, targets []host.Target
 	cfg host.Config) (*fitted.Model, *fitted.Vector, error) {
 	switch {
 	case f.GateShared:
-		noise := f.NoiseCovariance
-		if noise == "" {
-			noise = host.Diagonal
-		}
-		v, err := host.FitSharedGate(ctx, act, targets, noise, cfg)
+		v, err := host.FitSharedGate(ctx, act, targets, f.covariance(), cfg)
 		return nil, v, err
 	case f.Targets != nil:
 		v, err := host.FitTargets(ctx, act, targets, cfg)
@@ -107,6 +103,25 @@ func (f *Fit) Run(ctx context.Context, act sdk.Activation, targets []host.Target
 		m.Groups.Posteriors = nil
 	}
 	return m, nil, err
+}
+
+// Alternative is what is fitted of what has been opened, for comparisons: see [Fit.Run].
+func (f *Fit) Alternative(act sdk.Activation, targets []host.Target, cfg host.Config) host.Alternative {
+	a := host.Alternative{Activation: act, Config: cfg, Covariance: f.covariance()}
+	if a.From, a.To = f.Numbers(); f.Targets != nil {
+		a.Targets = targets
+	} else {
+		a.Source = targets[0].Source
+	}
+	return a
+}
+
+// covariance is the noise of targets under one gate; "" where there is none.
+func (f *Fit) covariance() host.NoiseCovariance {
+	if !f.GateShared {
+		return ""
+	}
+	return cmp.Or(f.NoiseCovariance, host.Diagonal)
 }
 
 // one is the fit of one target.
