@@ -21,6 +21,7 @@ import (
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/terms"
 	"github.com/gatedlearning/moe/internal/setting"
+	"github.com/gatedlearning/moe/sdk"
 )
 
 // Format is that of the files.
@@ -220,6 +221,9 @@ func (f *Fit) checkConfig() error {
 	if f.GateShared && joint.Known(cfg.Family) {
 		cfg.Family = "" // every target alone begins with normal noise
 	}
+	if f.Leaves != nil {
+		cfg.Leaves = make([]sdk.Activation, len(f.Leaves)) // which are not open
+	}
 	if err == nil {
 		cfg, err = cfg.Checked()
 	}
@@ -230,12 +234,7 @@ func (f *Fit) checkConfig() error {
 	switch {
 	case f.Targets != nil && !normal:
 		return refuse("a fit of several targets knows normal noise alone, not the family %s", f.Family)
-	case f.Leaves != nil && !normal:
-		return refuse("the family %s is for experts of one activation, not for leaves of several", f.Family)
-	case f.Leaves != nil && !f.Inputs.Gaussian():
-		return refuse("inputs %s has no effect on experts with activations of their own: there is no moment estimate",
-			f.Inputs.Name())
-	case f.OutputScale != "" && (f.Leaves != nil || f.Grows()):
+	case f.OutputScale != "" && f.Grows():
 		return refuse("output scale %s is for one gate over experts of one activation, not for a tree or leaves",
 			string(f.OutputScale))
 	case f.Grouped() && f.ZeroExpert:
