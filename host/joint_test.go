@@ -26,10 +26,7 @@ import (
 	"github.com/gatedlearning/moe/plugins/identity"
 )
 
-func init() {
-	joint.Register(mixturetest.Exchangeable{})
-	joint.Register(mixturetest.Outlying{})
-}
+func init() { mixturetest.RegisterJoint() }
 
 // jointCase is a density of several targets that is registered here, and nowhere else, drawn and fitted.
 type jointCase struct {

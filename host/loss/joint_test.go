@@ -14,11 +14,7 @@ import (
 	"github.com/gatedlearning/moe/host/optim"
 )
 
-func init() {
-	joint.Register(mixturetest.Full{})
-	joint.Register(mixturetest.Exchangeable{})
-	joint.Register(mixturetest.Outlying{})
-}
+func init() { mixturetest.RegisterJoint() }
 
 // under returns parameters with noise of a family in the place of theirs, whose scales it has.
 func under(rng *rand.Rand, p *model.VectorParams, family string) *model.VectorParams {

@@ -8,7 +8,6 @@ import (
 
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/fitted/stated"
-	"github.com/gatedlearning/moe/host/mixture/joint"
 	"github.com/gatedlearning/moe/host/mixture/mixturetest"
 	"github.com/gatedlearning/moe/host/model"
 )
@@ -16,7 +15,7 @@ import (
 // TestFamilyOfSeveral: of a density of several targets that is registered the name is said, and what it has beside the scales, with its
 // standard errors, of every expert where each has its own.
 func TestFamilyOfSeveral(t *testing.T) {
-	joint.Register(mixturetest.Outlying{})
+	mixturetest.RegisterJoint()
 	p := model.NewVectorParams(2, 1, 2, false)
 	p.Family = "outlying"
 	p.Noise = []model.VectorNoise{{Scale: []float64{1, 2}, Own: []float64{1.25}}, {Scale: []float64{3, 4}, Own: []float64{2.5}}}

@@ -17,7 +17,6 @@ import (
 	"github.com/gatedlearning/moe/host"
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/descent"
-	"github.com/gatedlearning/moe/host/mixture/joint"
 	"github.com/gatedlearning/moe/host/mixture/mixturetest"
 )
 
@@ -309,7 +308,7 @@ func TestCheckAsFitted(t *testing.T) {
 
 // TestCheckJointFamily: a density of several targets that is registered is for those under one gate, and no others.
 func TestCheckJointFamily(t *testing.T) {
-	joint.Register(mixturetest.Exchangeable{})
+	mixturetest.RegisterJoint()
 	for more, want := range map[string]string{`, "gate_shared": true`: "", "": "there is no such family"} {
 		f, err := Parse("fit.json", []byte(`{"format": "moe-fit/v1", "data": "nowhere.csv", "k": 2, "activation": {"name": "identity"},
 			"targets": ["a", "b"], "family": "`+mixturetest.Exchangeable{}.Name()+`"`+more+`}`))

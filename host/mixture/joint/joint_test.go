@@ -15,11 +15,7 @@ import (
 	"github.com/gatedlearning/moe/host/model"
 )
 
-func init() {
-	joint.Register(mixturetest.Full{})
-	joint.Register(mixturetest.Exchangeable{})
-	joint.Register(mixturetest.Outlying{})
-}
+func init() { mixturetest.RegisterJoint() }
 
 // noise is one of a family, of m targets.
 func noise(family string, m int, rng *rand.Rand) model.VectorNoise {

@@ -12,6 +12,13 @@ import (
 	"github.com/gatedlearning/moe/host/model"
 )
 
+// RegisterJoint makes the densities of several targets known: [Full], [Exchangeable] and [Outlying].
+func RegisterJoint() {
+	for _, d := range []joint.Density{Full{}, Exchangeable{}, Outlying{}} {
+		joint.Register(d)
+	}
+}
+
 // Full is correlated normal noise of several targets without its kernels: what any density of them goes through.
 type Full struct{ joint.Gaussian }
 
