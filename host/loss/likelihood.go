@@ -285,13 +285,6 @@ func (l *Likelihood) EMStep(ctx context.Context, dst, theta []float64) (float64,
 	return l.objective(s.loglik, theta), nil
 }
 
-// PoolCurvature has EM steps take the curvatures of the experts' M-steps from the means of their rows, at k·d a row
-// where they cost k·d² (pooledCurvature). There are to be no ties, no outputs and no penalty on the experts.
-func (l *Likelihood) PoolCurvature(ctx context.Context) (err error) {
-	l.pooled, err = newPooledCurvature(ctx, l.passes, l.n)
-	return err
-}
-
 // bounded returns p with its gates within the bound of these rows.
 func (l *Likelihood) bounded(p *model.Params) *model.Params {
 	o := newLayout(p, Free{Gating: true, GateColumns: l.free.GateColumns}, nil)

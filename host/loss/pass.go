@@ -145,7 +145,7 @@ func (s *passes) hold(to *sums, want quantity) {
 		to.keep(ofDiagonal, to.diagonal)
 	}
 	if want&ofMoments != 0 {
-		to.moments = newMomentSums(o)
+		to.moments = &momentSums{o, make([]float64, o.k), make([]float64, o.k*o.da)}
 		to.keep(ofMoments, to.moments)
 	}
 }

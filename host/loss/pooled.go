@@ -24,13 +24,15 @@ type pooledCurvature struct {
 	system *gram.System // room
 }
 
-// newPooledCurvature returns it of rows of so much weight.
-func newPooledCurvature(ctx context.Context, s *passes, n float64) (*pooledCurvature, error) {
-	system, sum, err := squaresOf(ctx, s, s.expert)
-	cov := mat.NewSymDense(s.da, nil)
-	cov.ScaleSym(1/n, system.H)
-	cov.SymRankOne(cov, -1/(n*n), mat.NewVecDense(s.da, sum))
-	return &pooledCurvature{cov, system}, err
+// PoolCurvature has EM steps take the curvatures of the experts' M-steps from the means of their rows
+// (pooledCurvature). There are to be no ties, no outputs and no penalty on the experts.
+func (l *Likelihood) PoolCurvature(ctx context.Context) error {
+	system, sum, err := squaresOf(ctx, l.passes, l.expert)
+	cov := mat.NewSymDense(l.da, nil)
+	cov.ScaleSym(1/l.n, system.H)
+	cov.SymRankOne(cov, -1/(l.n*l.n), mat.NewVecDense(l.da, sum))
+	l.pooled = &pooledCurvature{cov, system}
+	return err
 }
 
 // step adds the experts' steps to θ, and lowers the deviances by what they gain where g is linear.
@@ -57,10 +59,6 @@ func (c *pooledCurvature) step(theta []float64, s *sums) {
 type momentSums struct {
 	*layout
 	mass, sum []float64
-}
-
-func newMomentSums(o *layout) *momentSums {
-	return &momentSums{o, make([]float64, o.k), make([]float64, o.k*o.da)}
 }
 
 func (s *momentSums) values() [][]float64 { return [][]float64{s.mass, s.sum} }
