@@ -12,6 +12,9 @@ import (
 	"github.com/gatedlearning/moe/internal/shown"
 )
 
+// ratioLevel is the p from which on a likelihood ratio is no evidence against the smaller of two models.
+const ratioLevel = 0.05
+
 // Comparison writes two fits of the same rows beside each other: what they come to, the test of the smaller where there
 // is one, and a table of every pair of experts.
 func Comparison(w io.Writer, c *compare.Comparison, a, b *fitted.Model) error {
@@ -35,8 +38,12 @@ func Comparison(w io.Writer, c *compare.Comparison, a, b *fitted.Model) error {
 	}
 	if t := c.Nested; t != nil {
 		smaller := map[string]string{"a": c.A.Model, "b": c.B.Model}[t.Smaller]
-		fmt.Fprintf(out, "The other contains %s: the likelihood ratio speaks against it with p = %.2g (chi-squared "+
-			"%.1f, %s of freedom).\n", shown.Name(smaller), t.PValue, t.Statistic, numeral.Plural(t.DF, "degree"))
+		says := "speaks against it with"
+		if !(t.PValue < ratioLevel) {
+			says = fmt.Sprintf("does not speak against it at level %g:", ratioLevel)
+		}
+		fmt.Fprintf(out, "The other contains %s: the likelihood ratio %s p = %.2g (chi-squared %.1f, %s of freedom).\n",
+			shown.Name(smaller), says, t.PValue, t.Statistic, numeral.Plural(t.DF, "degree"))
 	} else {
 		fmt.Fprintf(out, "No test: %s.\n", shown.Line(c.Untested))
 	}
