@@ -4,7 +4,9 @@ package diagnosis
 
 import (
 	"context"
+	"fmt"
 	"math"
+	"slices"
 
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
@@ -17,6 +19,8 @@ import (
 type Diagnosis struct {
 	Rows   int
 	Points []Point
+	Drawn  string // the target as points have it: bi / m of successes bi in m trials
+	Offset *Held  // nil without one
 	// Residuals are, for each expert, the posterior-weighted shares of rows by
 	// their standardised residual (y − g(⟨a_i,x⟩))/σ_i, [predict.Standardised] of any density, in residualBins bins on
 	// [−ResidualRange, ResidualRange]; the outer bins take what lies beyond.
@@ -40,9 +44,15 @@ type Diagnosis struct {
 	Kept int // how many rows medians and ticks are of, evenly
 }
 
+// Held is a column that curves are drawn at one value of: its median.
+type Held struct {
+	Column string
+	Value  float64
+}
+
 // Point is one row.
 type Point struct {
-	X, Y, Mean float64 // X is the first feature
+	X, Y, Mean float64 // X is the first feature; Y and Mean are of a target with trials by their number
 	Expert     int     // the most probable given x and y
 	Posterior  float64 // its probability
 	Index      float64 // ⟨a,x⟩ + b of that expert
@@ -134,6 +144,7 @@ type diagnosing struct {
 	cells            *model.Block // of the columns, where they are not the features
 	keep             int          // every so many rows its cells are kept
 	kept             [][]float64  // these
+	offsets          []float64    // of the same rows, where there are any
 	members          *tally       // of the columns
 	target, features *tally
 	pooling          *pooling // nil where experts cannot be joined
@@ -142,8 +153,8 @@ type diagnosing struct {
 func newDiagnosing(m *fitted.Model, act model.Activation, src dataset.Source) *diagnosing {
 	p := m.Params()
 	d := &diagnosing{
-		Diagnosis: &Diagnosis{Residuals: make([][]float64, p.K), Sharpness: make([]float64, sharpnessBins),
-			Calibration: newCalibration(m)},
+		Diagnosis: &Diagnosis{Drawn: drawn(m), Residuals: make([][]float64, p.K),
+			Sharpness: make([]float64, sharpnessBins), Calibration: newCalibration(m)},
 		p: p, act: act, predictor: predict.NewPredictor(p, act, src.Schema().Name),
 		stride: (m.Fit.N + maxPoints - 1) / maxPoints, lo: math.Inf(1), hi: math.Inf(-1),
 	}
@@ -192,12 +203,28 @@ func (d *diagnosing) block(ctx context.Context, b *model.Block, posterior []floa
 	for r := range b.N {
 		if d.Rows%d.keep == 0 {
 			d.keepRow(cells, r)
+			if offset := b.Role[model.Offsets]; offset != nil {
+				d.offsets = append(d.offsets, offset[r])
+			}
 		}
 		d.Calibration.add(d.predictor, pred, b, r, d.Rows)
 		d.add(d.p, b, pred, index, r, d.stride)
 		d.lo, d.hi = min(d.lo, b.Col(0)[r]), max(d.hi, b.Col(0)[r])
 	}
 	return nil
+}
+
+// drawn is the target as pictures have it: on its scale, successes as shares of their trials.
+func drawn(m *fitted.Model) string {
+	name, roles := m.ScaledTarget(), dataset.RolesOf(m.Roles)
+	switch trials, raw := roles[model.Trials], roles.Raw()[model.Trials]; {
+	case trials == "":
+		return name
+	case raw != trials: // of successes and failures
+		return fmt.Sprintf("%s / (%s + %s)", name, name, raw)
+	default:
+		return name + " / " + trials
+	}
 }
 
 // keepRow keeps the cells of row r.
@@ -217,6 +244,10 @@ func (d *diagnosing) finish(ctx context.Context) (*Diagnosis, error) {
 	}
 	d.Calibration.finish()
 	d.Kept = len(d.kept)
+	if d.offsets != nil {
+		slices.Sort(d.offsets)
+		d.Offset = &Held{dataset.RolesOf(d.model.Roles)[model.Offsets], quantile(d.offsets, 0.5)}
+	}
 	d.Members, d.Target = d.members.members(), d.target.members()[0]
 	for _, mass := range d.members.mass[:d.p.K] {
 		d.Shares = append(d.Shares, mass/d.members.mass[d.p.K])
@@ -230,7 +261,7 @@ func (d *diagnosing) finish(ctx context.Context) (*Diagnosis, error) {
 	}
 	var err error
 	if d.p.D == 1 {
-		d.Curves, err = curves(ctx, d.p, d.act, d.lo, d.hi)
+		d.Curves, err = d.curves(ctx)
 	} else {
 		d.Index, err = d.alongIndex(ctx, d.p.K, d.p.Output(d.act))
 	}
@@ -248,6 +279,9 @@ func (d *diagnosing) finish(ctx context.Context) (*Diagnosis, error) {
 
 func (d *Diagnosis) add(p *model.Params, b *model.Block, pred *predict.Prediction, index []float64, r, stride int) {
 	point := Point{X: b.Col(0)[r], Y: b.Y[r], Mean: pred.Mean[r]}
+	if trials := b.Role[model.Trials]; trials != nil {
+		point.Y, point.Mean = point.Y/trials[r], point.Mean/trials[r]
+	}
 	for i := range p.K {
 		post := pred.Posterior[i*b.N+r]
 		e := predict.Standardised(p, i, b, r, pred.Experts[i*b.N+r])
@@ -287,19 +321,29 @@ func (d *Diagnosis) share() {
 	}
 }
 
-// curves evaluates experts and gate on a grid over [lo, hi].
-func curves(ctx context.Context, p *model.Params, act model.Activation, lo, hi float64) (*Curves, error) {
-	c := &Curves{X: make([]float64, curvePoints), Means: make([][]float64, p.K), Gate: make([][]float64, p.K)}
+// curves evaluates experts and gate on a grid over the range of the only feature.
+func (d *diagnosing) curves(ctx context.Context) (*Curves, error) {
+	k := d.p.K
+	c := &Curves{X: make([]float64, curvePoints), Means: make([][]float64, k), Gate: make([][]float64, k)}
 	for i := range c.X {
-		c.X[i] = lo + (hi-lo)*float64(i)/(curvePoints-1)
+		c.X[i] = d.lo + (d.hi-d.lo)*float64(i)/(curvePoints-1)
 	}
-	pred, err := predict.NewPredictor(p, act, "").Predict(ctx, &model.Block{N: curvePoints, X: c.X})
+	grid := &model.Block{N: curvePoints, X: c.X}
+	d.holdOffset(grid)
+	pred, err := predict.NewPredictor(d.p, d.act, "").Predict(ctx, grid)
 	if err != nil {
 		return nil, err
 	}
-	for i := range p.K {
+	for i := range k {
 		c.Means[i], c.Gate[i] = pred.Experts[i*curvePoints:(i+1)*curvePoints],
 			pred.Gate[i*curvePoints:(i+1)*curvePoints]
 	}
 	return c, nil
+}
+
+// holdOffset gives the rows of a block the median of the offsets, where there are any.
+func (d *diagnosing) holdOffset(b *model.Block) {
+	if d.Offset != nil {
+		b.Role[model.Offsets] = slices.Repeat([]float64{d.Offset.Value}, b.N)
+	}
 }

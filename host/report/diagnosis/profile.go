@@ -14,8 +14,8 @@ import (
 	"github.com/gatedlearning/moe/internal/numeric"
 )
 
-// Profile is what experts and gate do along a column, with the others at their medians, factors at their commonest
-// level.
+// Profile is what experts and gate do along a column, with the others and the offset at their medians, factors at their
+// commonest level.
 type Profile struct {
 	Name   string
 	Levels []string    // of a factor, or of a column of zeros and ones; the points below are then these
@@ -23,6 +23,8 @@ type Profile struct {
 	Means  [][]float64 // per expert
 	Gate   [][]float64 // per expert
 	Ticks  []float64   // values of rows, of a column of numbers
+
+	OfGate, OfExperts bool // whether they depend on the column
 }
 
 const (
@@ -61,6 +63,7 @@ func (d *diagnosing) profiles(ctx context.Context) (out []Profile, err error) {
 		if err != nil {
 			return nil, err
 		}
+		p.OfGate, p.OfExperts = b.gate > 0, b.experts > 0
 		out = append(out, *p)
 	}
 	return out, nil
@@ -216,6 +219,7 @@ func (d *diagnosing) along(ctx context.Context, base []float64, c int, at []floa
 		if err != nil {
 			return nil, nil, err
 		}
+		d.holdOffset(rows)
 		pred, err := predictor.Predict(ctx, rows)
 		if err != nil {
 			return nil, nil, err

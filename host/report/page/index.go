@@ -21,10 +21,14 @@ const (
 
 // indexSection shows the rows along the index of their expert.
 func indexSection(m *fitted.Model, d *diagnosis.Diagnosis) section {
+	index := "⟨a, x⟩ + b"
+	if d.Offset != nil {
+		index += " with the offset"
+	}
 	s := section{
 		Title: "Each expert along its index",
-		Reading: "The rows that are most probably an expert's own, against its index ⟨a, x⟩ + b, paler where that is " +
-			"less sure, and the expert's curve g. " +
+		Reading: "The rows that are most probably an expert's own, against its index " + index + ", paler where that " +
+			"is less sure, and the expert's curve g. " +
 			"Rows that leave the curve together are a shape that g does not have.",
 	}
 	for i := range min(m.K, maxExpertPlots) {
@@ -38,7 +42,7 @@ func indexSection(m *fitted.Model, d *diagnosis.Diagnosis) section {
 		c := newChart(fmt.Sprintf("rows of expert %d along its index", i+1), d.Index.Z[i][0],
 			d.Index.Z[i][len(d.Index.Z[i])-1], lo-pad, hi+pad)
 		c.height = 260
-		c.xLabel, c.yLabel = fmt.Sprintf("index of expert %d", i+1), shown.Name(m.ScaledTarget())
+		c.xLabel, c.yLabel = fmt.Sprintf("index of expert %d", i+1), shown.Name(d.Drawn)
 		for _, p := range own {
 			c.dot(p.Index, p.Y, 2.2, 0.2+0.6*p.Posterior*p.Posterior, colour(i))
 		}

@@ -333,16 +333,17 @@ func dataSection(m *fitted.Model, d *diagnosis.Diagnosis) section {
 	}
 	switch {
 	case d.Panels != nil:
-		s.Reading = "The experts over the rows, dashed where hardly a row is their own. " + colours
-		s.Pictures, s.Stack = panelCharts(m, d), len(d.Panels) == 1
+		s.Reading = strings.TrimSpace("The experts over the rows, dashed where hardly a row is their own. "+colours) +
+			atOffset(d)
+		s.Pictures, s.Stack = panelCharts(d), len(d.Panels) == 1
 	case d.Curves == nil:
 		s.Reading = "Each row's target against its prediction, the mean over the experts. " + colours
 		if m.K > 1 {
 			s.Reading += " The mean of a mixture is no expert's curve: rows need not lie on the diagonal."
 		}
-		s.Pictures, s.Stack = []template.HTML{predictedChart(m, d)}, true
+		s.Pictures, s.Stack = []template.HTML{predictedChart(d)}, true
 	default:
-		s.Reading = "The experts over the rows. " + colours
+		s.Reading = strings.TrimSpace("The experts over the rows. "+colours) + atOffset(d)
 		s.Pictures, s.Stack = []template.HTML{scatterChart(m, d)}, true
 		if m.Classes() > 1 {
 			s.Reading += " Below, the gate: the probability of each expert."
@@ -363,7 +364,7 @@ func scatterChart(m *fitted.Model, d *diagnosis.Diagnosis) template.HTML {
 	lo, hi := numeric.Extent(y)
 	pad := 0.05 * (hi - lo)
 	c := newChart("rows and experts", d.Curves.X[0], d.Curves.X[len(d.Curves.X)-1], lo-pad, hi+pad)
-	c.xLabel, c.yLabel = shown.Name(m.Features[0]), shown.Name(m.ScaledTarget())
+	c.xLabel, c.yLabel = shown.Name(m.Features[0]), shown.Name(d.Drawn)
 	for _, p := range d.Points {
 		c.point(p.X, p)
 	}
@@ -384,7 +385,7 @@ func gateChart(m *fitted.Model, d *diagnosis.Diagnosis) template.HTML {
 	return c.svg()
 }
 
-func predictedChart(m *fitted.Model, d *diagnosis.Diagnosis) template.HTML {
+func predictedChart(d *diagnosis.Diagnosis) template.HTML {
 	x, y := make([]float64, len(d.Points)), make([]float64, len(d.Points))
 	for i, p := range d.Points {
 		x[i], y[i] = p.Mean, p.Y
@@ -392,7 +393,7 @@ func predictedChart(m *fitted.Model, d *diagnosis.Diagnosis) template.HTML {
 	x0, x1 := numeric.Extent(x)
 	y0, y1 := numeric.Extent(y)
 	c := newChart("observed against predicted", x0, x1, y0, y1)
-	c.xLabel, c.yLabel = "predicted mean", shown.Name(m.ScaledTarget())
+	c.xLabel, c.yLabel = "predicted mean", shown.Name(d.Drawn)
 	c.segment(max(x0, y0), max(x0, y0), min(x1, y1), min(x1, y1), "ink dashed")
 	for i, p := range d.Points {
 		c.dot(x[i], y[i], 2.2, 0.15+0.6*p.Posterior*p.Posterior, colour(p.Expert))
@@ -669,7 +670,7 @@ func dotChart(what string, names []string, k int, at func(i, row int) (v, half f
 func asTable(rows [][]string) table { return table{Head: rows[0], Rows: rows[1:]} }
 
 // panelCharts draw the panels to one scale.
-func panelCharts(m *fitted.Model, d *diagnosis.Diagnosis) (out []template.HTML) {
+func panelCharts(d *diagnosis.Diagnosis) (out []template.HTML) {
 	y := make([]float64, len(d.Points))
 	for i, p := range d.Points {
 		y[i] = p.Y
@@ -679,7 +680,7 @@ func panelCharts(m *fitted.Model, d *diagnosis.Diagnosis) (out []template.HTML) 
 	for _, p := range d.Panels {
 		title := "rows and experts"
 		c := newChart(title, p.At[0], p.At[len(p.At)-1], lo-pad, hi+pad)
-		c.xLabel, c.yLabel = shown.Name(p.Name), shown.Name(m.ScaledTarget())
+		c.xLabel, c.yLabel = shown.Name(p.Name), shown.Name(d.Drawn)
 		if p.Level != "" {
 			c.title += " of " + shown.Name(p.Level)
 			c.yLabel += ", " + shown.Name(p.Level)

@@ -3,26 +3,34 @@ package page
 import (
 	"fmt"
 	"html/template"
+	"slices"
 
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/report/diagnosis"
+	"github.com/gatedlearning/moe/host/report/numeral"
 	"github.com/gatedlearning/moe/internal/numeric"
 	"github.com/gatedlearning/moe/internal/shown"
 )
 
 // profileSection draws experts and gate along columns.
 func profileSection(m *fitted.Model, d *diagnosis.Diagnosis) section {
-	s := section{Title: "Along the columns that the gate depends on the most", Wide: true}
+	s := section{Title: "Along the columns that the " + profiled(m, d.Profiles) + " the most", Wide: true}
 	of := "above each expert's mean, dashed where hardly a row is its own, below the gate's probabilities"
 	if m.Classes() == 1 {
-		s.Title, of = "Along the columns that the expert depends on the most", "the expert's mean"
+		of = "the expert's mean"
 	}
 	s.Reading = fmt.Sprintf("One column at a time, the others at their median, factors at their commonest level: %s. "+
 		"Ticks are rows. "+
 		"Where columns go together no row may be near these lines.", of)
+	if m.Classes() > 1 && slices.ContainsFunc(d.Profiles, func(p diagnosis.Profile) bool {
+		return !p.OfGate || !p.OfExperts
+	}) {
+		s.Reading += " What does not depend on a column is not drawn along it."
+	}
 	if d.Kept < d.Rows {
 		s.Reading += fmt.Sprintf(" Medians and ticks are of %d of the %d rows, evenly.", d.Kept, d.Rows)
 	}
+	s.Reading += atOffset(d)
 	y := make([]float64, len(d.Points))
 	for i, p := range d.Points {
 		y[i] = p.Y
@@ -30,16 +38,41 @@ func profileSection(m *fitted.Model, d *diagnosis.Diagnosis) section {
 	lo, hi := numeric.Extent(y)
 	for _, p := range d.Profiles {
 		if p.Levels != nil {
-			s.Pictures = append(s.Pictures, stacked(levelCharts(m, &p, lo, hi)))
+			s.Pictures = append(s.Pictures, stacked(levelCharts(m, d, &p, lo, hi)))
 			continue
 		}
-		charts := []template.HTML{lineChart(m, &p, lo, hi)}
-		if m.Classes() > 1 {
+		var charts []template.HTML
+		if p.OfExperts {
+			charts = append(charts, lineChart(d, &p, lo, hi))
+		}
+		if p.OfGate {
 			charts = append(charts, gateAlong(&p))
 		}
 		s.Pictures = append(s.Pictures, stacked(charts))
 	}
 	return s
+}
+
+// profiled says what depends on the columns that are drawn: those of the gate come first.
+func profiled(m *fitted.Model, profiles []diagnosis.Profile) string {
+	switch {
+	case m.Classes() == 1:
+		return "expert depends on"
+	case !profiles[0].OfGate:
+		return "experts depend on"
+	case profiles[len(profiles)-1].OfGate:
+		return "gate depends on"
+	}
+	return "gate and the experts depend on"
+}
+
+// atOffset says where curves are drawn that an offset moves.
+func atOffset(d *diagnosis.Diagnosis) string {
+	if d.Offset == nil {
+		return ""
+	}
+	return fmt.Sprintf(" The offset %s is at its median, %s.", shown.Name(d.Offset.Column),
+		numeral.Significant(d.Offset.Value))
 }
 
 // stacked are pictures one below the other.
@@ -51,11 +84,11 @@ func stacked(charts []template.HTML) (out template.HTML) {
 }
 
 // lineChart draws the experts' means along a column of numbers, as far as the target goes.
-func lineChart(m *fitted.Model, p *diagnosis.Profile, lo, hi float64) template.HTML {
+func lineChart(d *diagnosis.Diagnosis, p *diagnosis.Profile, lo, hi float64) template.HTML {
 	pad := 0.05 * (hi - lo)
 	c := newChart("experts along "+shown.Name(p.Name), p.At[0], p.At[len(p.At)-1], lo-pad, hi+pad)
 	c.height = 220
-	c.xLabel, c.yLabel = shown.Name(p.Name), shown.Name(m.ScaledTarget())
+	c.xLabel, c.yLabel = shown.Name(p.Name), shown.Name(d.Drawn)
 	for i, means := range p.Means {
 		c.named(fmt.Sprintf("expert %d", i+1), func() { c.parts(p.At, means, p.Gate[i], "stroke "+colour(i)) })
 	}
@@ -79,7 +112,8 @@ func gateAlong(p *diagnosis.Profile) template.HTML {
 const mostLevels = 20
 
 // levelCharts draw experts and gate by the levels of a factor, the first of them where these are many.
-func levelCharts(m *fitted.Model, p *diagnosis.Profile, lo, hi float64) (out []template.HTML) {
+func levelCharts(m *fitted.Model, d *diagnosis.Diagnosis, p *diagnosis.Profile, lo,
+	hi float64) (out []template.HTML) {
 	var names []string
 	for _, level := range p.Levels[:min(len(p.Levels), mostLevels)] {
 		names = append(names, shown.Name(p.Name)+": "+shown.Name(level))
@@ -87,16 +121,18 @@ func levelCharts(m *fitted.Model, p *diagnosis.Profile, lo, hi float64) (out []t
 	if more := len(p.Levels) - len(names); more > 0 {
 		names[len(names)-1] += fmt.Sprintf(" (and %d more, not drawn)", more)
 	}
-	pad := 0.05 * (hi - lo)
-	means := rowChart("experts by "+shown.Name(p.Name), shown.Name(m.ScaledTarget()), names, lo-pad, hi+pad)
-	for i := range m.K {
-		means.dots(i, m.K, len(names), func(row int) (float64, bool) {
-			v := p.Means[i][row]
-			return v, v >= means.x0 && v <= means.x1
-		}, func(row int) bool { return p.Gate[i][row] < hardly })
+	if p.OfExperts {
+		pad := 0.05 * (hi - lo)
+		means := rowChart("experts by "+shown.Name(p.Name), shown.Name(d.Drawn), names, lo-pad, hi+pad)
+		for i := range m.K {
+			means.dots(i, m.K, len(names), func(row int) (float64, bool) {
+				v := p.Means[i][row]
+				return v, v >= means.x0 && v <= means.x1
+			}, func(row int) bool { return p.Gate[i][row] < hardly })
+		}
+		out = append(out, means.svg())
 	}
-	out = append(out, means.svg())
-	if m.Classes() > 1 {
+	if p.OfGate {
 		gate := rowChart("gate by "+shown.Name(p.Name), "probability", names, 0, 1)
 		for i := range m.K {
 			gate.dots(i, m.K, len(names), func(row int) (float64, bool) { return p.Gate[i][row], true },
