@@ -72,6 +72,17 @@ def test_plot_k(tmp_path):
         MoERegressor(2, random_state=1).fit(*mixture()).plot_k()
 
 
+def test_trials_are_shares():
+    """Successes are drawn as shares of their trials, and called that."""
+    x, y = mixture()
+    n = np.tile([5, 8, 12, 1], len(y) // 4)
+    yes = np.round(n / (1 + np.exp(-y)))
+    fit = MoERegressor(2, family="binomial", random_state=1).fit(x, yes, trials=n)
+    axis = axes_of(fit.plot())["expert 1"]
+    np.testing.assert_allclose(axis.collections[0].get_offsets()[:, 1], yes / n)
+    assert axis.get_ylabel() == "y / trials"
+
+
 def test_many_rows_are_some(tmp_path):
     x, y = mixture(3000)
     fit = pickle.loads(pickle.dumps(MoERegressor(2, random_state=1).fit(x, y)))

@@ -61,8 +61,10 @@ def _experts(axes, model, x, y, known):
     """The target on its scale against the index <a_i, x> + b_i; a row is as strong as its posterior probability. Successes
     are shares of their trials, and what an offset adds to the index stands with it."""
     posterior, v = model.posterior(x, y, **known), model._forth(y)
+    label = _scaled(model)
     if known.get("trials") is not None:
         v = v / known["trials"]
+        label += f" / {_plain(model.trials_of)}"
     index = x @ model.regressors.T + model.intercepts
     if known.get("offset") is not None:
         index = index + np.asarray(known["offset"])[:, None]
@@ -76,7 +78,7 @@ def _experts(axes, model, x, y, known):
                   linewidth=1.5)
         axis.set_title(f"expert {i + 1}: {model.proportions[i]:.0%} of rows", fontsize=10)
         axis.set_xlabel("index")
-    axes[0].set_ylabel(_scaled(model))
+    axes[0].set_ylabel(label)
 
 
 def _scaled(model):

@@ -1,7 +1,8 @@
 #' Pictures of a fit
 #'
 #' @param x a fit by [moe()].
-#' @param which `"experts"`: the target and the experts' means over a column, rows in the colour of their expert;
+#' @param which `"experts"`: the target and the experts' means over a column, rows in the colour of their expert, of
+#'   successes and failures the shares of successes;
 #'   `"gate"`: the probabilities over it; `"residuals"`: a normal plot of the quantile residuals; `"rootogram"`: square
 #'   roots of how many rows there are in classes of the target, beside those expected; `"k"`: BIC by the number of
 #'   experts.
@@ -42,11 +43,24 @@ plot_along <- function(x, which, along, ...) {
     matplot(grid, predict(x, grid_data, type = "prob"), type = "l", lty = 1, lwd = 2, col = colour, ylim = 0:1,
             xlab = along, ylab = "P(expert | x)", ...)
   } else {
-    plot(at, x$y, xlab = along, ylab = target_label(x$formula), pch = 20,
+    plot(at, x$y / tried(x), xlab = along, ylab = drawn_label(x), pch = 20,
          col = colour[max.col(posterior_of(x$says, fit_rows(x), x$y))], ...)
     matplot(grid, predict(x, grid_data, type = "expert"), type = "l", lty = 1, lwd = 2, col = colour, add = TRUE)
   }
   legend("topright", classes_of(x$says), col = colour, lwd = 2, bty = "n")
+}
+
+# The target as a picture has it: successes as shares of their trials, which the formula has as cbind(yes, n - yes), as
+# cbind(yes, no), or as a matrix.
+drawn_label <- function(x) {
+  if (is.null(x$trials)) return(target_label(x$formula))
+  of <- x$formula[[2]]
+  if (!is.call(of) || !identical(of[[1]], quote(cbind)) || length(of) != 3)
+    return(paste(target_label(x$formula), "/ trials"))
+  yes <- of[[2]]
+  no <- of[[3]]
+  rest <- is.call(no) && length(no) == 3 && identical(no[[1]], quote(`-`)) && identical(no[[3]], yes)
+  paste(deparse1(yes), "/", deparse1(if (rest) no[[2]] else call("(", call("+", yes, no))))
 }
 
 plot_residuals <- function(x, ...) {

@@ -162,6 +162,28 @@ test_that("pictures are drawn", {
   expect_error(plot(update(fit, k = 2), "k"), "want a range")
 })
 
+test_that("pictures of trials have shares", {
+  skip_without_command()
+  d <- mixture()
+  d$n <- rep(c(5, 8, 12, 1), 100)
+  d$yes <- round(d$n * plogis(d$y))
+  d$no <- d$n - d$yes
+  pdf(NULL)
+  on.exit(dev.off())
+  for (formula in list(cbind(yes, n - yes) ~ x1 | x1, cbind(yes, no) ~ x1 | x1)) {
+    fit <- quiet(moe(formula, d, k = 2, family = "binomial"))
+    plot(fit, "experts")
+    expect_true(all(abs(par("usr")[3:4] - 0.5) <= 0.54 + 1e-9)) # from 0 to 1, and 4 % more to either side
+  }
+  expect_identical(drawn_label(fit), "yes / (yes + no)")
+  fit$formula <- cbind(yes, n - yes) ~ x1 | x1
+  expect_identical(drawn_label(fit), "yes / n")
+  fit$formula <- counts ~ x1 | x1
+  expect_identical(drawn_label(fit), "counts / trials")
+  fit$trials <- NULL
+  expect_identical(drawn_label(fit), "counts")
+})
+
 test_that("insight sees formula and parameters", {
   skip_without_command()
   skip_if_not_installed("insight")
