@@ -57,10 +57,14 @@ func indexSection(m *fitted.Model, d *diagnosis.Diagnosis) section {
 
 // featureSection shows residuals against features.
 func featureSection(m *fitted.Model, d *diagnosis.Diagnosis) section {
+	name, unit := residualWords(m)
+	from := name + " from its most probable expert"
+	if unit != "" {
+		from += unit + ","
+	}
 	s := section{
 		Title: "Residuals against features",
-		Reading: "Each row's residual from its most probable expert, in σ, against a feature, and the mean residual " +
-			"of rows with similar values. " +
+		Reading: "Each row's " + from + " against a feature, and the mean residual of rows with similar values. " +
 			"A mean that leaves 0 in a bow or in steps is something in that feature that the experts lack.",
 	}
 	if m.D > len(d.Features) {
@@ -78,7 +82,7 @@ func featureSection(m *fitted.Model, d *diagnosis.Diagnosis) section {
 		c := newChart("residuals against "+m.Features[j], x0, x1, max(y0, -diagnosis.ResidualRange),
 			min(y1, diagnosis.ResidualRange))
 		c.height = 220
-		c.xLabel, c.yLabel = shown.Name(m.Features[j]), "residual, in σ"
+		c.xLabel, c.yLabel = shown.Name(m.Features[j]), name+unit
 		c.segment(x0, 0, x1, 0, "ink dashed")
 		for _, p := range points {
 			c.dot(p.Features[at], min(max(p.Residual, c.y0), c.y1), 2, 0.2+0.6*p.Posterior*p.Posterior,

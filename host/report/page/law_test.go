@@ -237,6 +237,9 @@ func TestOffsetAtItsMedian(t *testing.T) {
 				}
 			}
 		}
+		if html := pageOf(t, m, d); strings.Contains(html, "in σ") || strings.Contains(html, "Gaussian") || strings.Count(html, ">quantile residual") != 4 {
+			t.Errorf("the page speaks of normal noise, or %d times of quantile residuals", strings.Count(html, ">quantile residual"))
+		}
 		if says := fmt.Sprintf("The offset %s is at its median, %.4g.", role, offset); !strings.Contains(pageOf(t, m, d), says) {
 			t.Errorf("the page lacks %q", says)
 		}

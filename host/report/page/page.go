@@ -188,13 +188,28 @@ func residualSection(m *fitted.Model, d *diagnosis.Diagnosis) section {
 	if m.TargetScale != "" {
 		of = " of " + shown.Name(m.ScaledTarget())
 	}
-	return section{
+	s := section{
 		Title: "Residuals",
 		Reading: "Each expert's standardised residuals" + of +
 			", weighted by the posterior, against the standard normal density that the model " +
 			"claims. Two humps are two experts in one; heavy tails are noise that is not Gaussian.",
 		Pictures: residualCharts(m, d),
 	}
+	if m.Family != "" { // as [predict.Standardised] has them
+		s.Reading = "Each expert's quantile residuals, weighted by the posterior, against the standard normal density: " +
+			"a row's is the normal number with as much below it as its target has under the expert's law, a count in " +
+			"the middle of its step. Two humps are two experts in one; heavy tails are targets that lie further out " +
+			"than the law has them."
+	}
+	return s
+}
+
+// residualWords are what residuals are called and their unit.
+func residualWords(m *fitted.Model) (name, unit string) {
+	if m.Family != "" {
+		return "quantile residual", ""
+	}
+	return "residual", ", in σ"
 }
 
 func sharpnessSection(d *diagnosis.Diagnosis) section {
@@ -408,9 +423,10 @@ func residualWidth(shares []float64) float64 {
 
 func residualCharts(m *fitted.Model, d *diagnosis.Diagnosis) (out []template.HTML) {
 	highest := densest(d.Residuals...)
+	name, unit := residualWords(m)
 	for i, shares := range d.Residuals {
 		out = append(out, residualChart(fmt.Sprintf("residuals of expert %d", i+1),
-			fmt.Sprintf("residual of expert %d, in σ", i+1), shares, highest, colour(i)))
+			fmt.Sprintf("%s of expert %d%s", name, i+1, unit), shares, highest, colour(i)))
 	}
 	return out
 }
