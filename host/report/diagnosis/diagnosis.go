@@ -64,7 +64,7 @@ type Point struct {
 type Curves struct {
 	X     []float64
 	Means [][]float64 // per expert
-	Gate  [][]float64 // per expert
+	Gate  [][]float64 // per expert, a zero expert last
 }
 
 const (
@@ -323,8 +323,7 @@ func (d *Diagnosis) share() {
 
 // curves evaluates experts and gate on a grid over the range of the only feature.
 func (d *diagnosing) curves(ctx context.Context) (*Curves, error) {
-	k := d.p.K
-	c := &Curves{X: make([]float64, curvePoints), Means: make([][]float64, k), Gate: make([][]float64, k)}
+	c := &Curves{X: make([]float64, curvePoints)}
 	for i := range c.X {
 		c.X[i] = d.lo + (d.hi-d.lo)*float64(i)/(curvePoints-1)
 	}
@@ -334,10 +333,8 @@ func (d *diagnosing) curves(ctx context.Context) (*Curves, error) {
 	if err != nil {
 		return nil, err
 	}
-	for i := range k {
-		c.Means[i], c.Gate[i] = pred.Experts[i*curvePoints:(i+1)*curvePoints],
-			pred.Gate[i*curvePoints:(i+1)*curvePoints]
-	}
+	c.Means = slices.Collect(slices.Chunk(pred.Experts, curvePoints))
+	c.Gate = slices.Collect(slices.Chunk(pred.Gate, curvePoints))
 	return c, nil
 }
 

@@ -21,7 +21,7 @@ type Profile struct {
 	Levels []string    // of a factor, or of a column of zeros and ones; the points below are then these
 	At     []float64   // values of the column
 	Means  [][]float64 // per expert
-	Gate   [][]float64 // per expert
+	Gate   [][]float64 // per expert, a zero expert last
 	Ticks  []float64   // values of rows, of a column of numbers
 
 	OfGate, OfExperts bool // whether they depend on the column
@@ -203,7 +203,8 @@ func (d *diagnosing) sorted(c int) []float64 {
 // along evaluates the model at values of a column, the others at the base, with the gates' logits.
 func (d *diagnosing) along(ctx context.Context, base []float64, c int, at []float64) (*Profile, [][]float64, error) {
 	s := &d.Members[c]
-	out := &Profile{Name: s.Name, At: at, Means: make([][]float64, d.p.K), Gate: make([][]float64, d.p.K)}
+	out := &Profile{Name: s.Name, At: at, Means: make([][]float64, d.p.K)}
+	out.Gate = make([][]float64, d.p.Classes())
 	logits := make([][]float64, d.p.Classes())
 	predictor := predict.NewPredictor(d.p, d.act, "")
 	for from := 0; from < len(at); from += model.BlockRows {
@@ -229,9 +230,9 @@ func (d *diagnosing) along(ctx context.Context, base []float64, c int, at []floa
 		d.p.GateLogits(all, rows)
 		for i := range d.p.K {
 			out.Means[i] = append(out.Means[i], pred.Experts[i*n:(i+1)*n]...)
-			out.Gate[i] = append(out.Gate[i], pred.Gate[i*n:(i+1)*n]...)
 		}
 		for i := range logits {
+			out.Gate[i] = append(out.Gate[i], pred.Gate[i*n:(i+1)*n]...)
 			logits[i] = append(logits[i], all[i*n:(i+1)*n]...)
 		}
 	}

@@ -273,3 +273,32 @@ func (o onlyX) Read(ctx context.Context, fn func(*model.Block) error) error {
 		return fn(&of)
 	})
 }
+
+// TestGateHasTheZeroExpert: along a column the gate's lines are those of all classes, the zero expert's last, and add up to 1.
+func TestGateHasTheZeroExpert(t *testing.T) {
+	var rows [][4]float64
+	for i := range 60 {
+		rows = append(rows, [4]float64{math.Sin(float64(i)), math.Cos(3 * float64(i)), float64(i % 4), 0.1})
+	}
+	act, err := exp.Family.Activation(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := lawModel("poisson", "exp", map[string]string{"offset": "o"}, len(rows))
+	m.ZeroExpert, m.Gating, m.GatingIntercepts = true, [][]float64{{0, 1.5}, {0, -0.5}}, []float64{0.3, 0.1}
+	d, err := diagnosis.Of(t.Context(), m, act, lawTable(t, "x,u,y,o", "o", model.Offsets, rows))
+	if err != nil {
+		t.Fatal(err)
+	}
+	html := pageOf(t, m, d)
+	along := drawingsOf(html, "gate along u")
+	if len(along) != 1 || len(along[0].lines) != 3 || !strings.Contains(html, "<g><title>zero expert</title>") {
+		t.Fatalf("pictures of the gate: %+v", along)
+	}
+	for at, u := range d.Profiles[0].At {
+		one, two := math.Exp(0.3+1.5*u), math.Exp(0.1-0.5*u)
+		if zero := along[0].lines[2][at]; !nearTo(zero, 1/(1+one+two), 0.002) { // a tenth of a unit of 92
+			t.Fatalf("the zero expert at %v is drawn at %v, want %v", u, zero, 1/(1+one+two))
+		}
+	}
+}

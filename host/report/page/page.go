@@ -196,8 +196,8 @@ func residualSection(m *fitted.Model, d *diagnosis.Diagnosis) section {
 		Pictures: residualCharts(m, d),
 	}
 	if m.Family != "" { // as [predict.Standardised] has them
-		s.Reading = "Each expert's quantile residuals, weighted by the posterior, against the standard normal density: " +
-			"a row's is the normal number with as much below it as its target has under the expert's law, a count in " +
+		s.Reading = "Each expert's quantile residuals, weighted by the posterior, against the standard normal " +
+			"density: a row's is the normal number with as much below it as its target has under the expert's law, a count in " +
 			"the middle of its step. Two humps are two experts in one; heavy tails are targets that lie further out " +
 			"than the law has them."
 	}
@@ -395,7 +395,8 @@ func gateChart(m *fitted.Model, d *diagnosis.Diagnosis) template.HTML {
 	c.height = 170
 	c.xLabel, c.yLabel = shown.Name(m.Features[0]), "probability"
 	for i, gate := range d.Curves.Gate {
-		c.line(d.Curves.X, gate, "stroke "+colour(i))
+		_, class, _ := gated(m, i)
+		c.line(d.Curves.X, gate, class)
 	}
 	return c.svg()
 }

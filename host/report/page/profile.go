@@ -46,7 +46,7 @@ func profileSection(m *fitted.Model, d *diagnosis.Diagnosis) section {
 			charts = append(charts, lineChart(d, &p, lo, hi))
 		}
 		if p.OfGate {
-			charts = append(charts, gateAlong(&p))
+			charts = append(charts, gateAlong(m, &p))
 		}
 		s.Pictures = append(s.Pictures, stacked(charts))
 	}
@@ -97,15 +97,25 @@ func lineChart(d *diagnosis.Diagnosis, p *diagnosis.Profile, lo, hi float64) tem
 }
 
 // gateAlong draws the gate's probabilities along a column of numbers.
-func gateAlong(p *diagnosis.Profile) template.HTML {
+func gateAlong(m *fitted.Model, p *diagnosis.Profile) template.HTML {
 	c := newChart("gate along "+shown.Name(p.Name), p.At[0], p.At[len(p.At)-1], 0, 1)
 	c.height = 160
 	c.xLabel, c.yLabel = shown.Name(p.Name), "probability"
 	for i, gate := range p.Gate {
-		c.named(fmt.Sprintf("expert %d", i+1), func() { c.line(p.At, gate, "stroke "+colour(i)) })
+		name, class, _ := gated(m, i)
+		c.named(name, func() { c.line(p.At, gate, class) })
 	}
 	c.ticks(p.Ticks)
 	return c.svg()
+}
+
+// gated is what the gate's i-th line is called, and the classes of the line and of its dots: those of an expert, or of the
+// zero expert.
+func gated(m *fitted.Model, i int) (name, line, dots string) {
+	if i == m.K {
+		return "zero expert", "thin", "plain"
+	}
+	return fmt.Sprintf("expert %d", i+1), "stroke " + colour(i), colour(i)
 }
 
 // mostLevels is how many levels of a factor a picture has.
@@ -128,15 +138,16 @@ func levelCharts(m *fitted.Model, d *diagnosis.Diagnosis, p *diagnosis.Profile, 
 			means.dots(i, m.K, len(names), func(row int) (float64, bool) {
 				v := p.Means[i][row]
 				return v, v >= means.x0 && v <= means.x1
-			}, func(row int) bool { return p.Gate[i][row] < hardly })
+			}, func(row int) bool { return p.Gate[i][row] < hardly }, colour(i))
 		}
 		out = append(out, means.svg())
 	}
 	if p.OfGate {
 		gate := rowChart("gate by "+shown.Name(p.Name), "probability", names, 0, 1)
-		for i := range m.K {
-			gate.dots(i, m.K, len(names), func(row int) (float64, bool) { return p.Gate[i][row], true },
-				func(int) bool { return false })
+		for i := range p.Gate {
+			_, _, class := gated(m, i)
+			gate.dots(i, len(p.Gate), len(names), func(row int) (float64, bool) { return p.Gate[i][row], true },
+				func(int) bool { return false }, class)
 		}
 		out = append(out, gate.svg())
 	}

@@ -201,7 +201,7 @@ func (c *chart) parts(x, y, weight []float64, class string) {
 }
 
 // dots draws a value of expert i of k beside each of the rows of a chart that have one, pale where that is wanted.
-func (c *chart) dots(i, k, rows int, at func(row int) (v float64, ok bool), pale func(row int) bool) {
+func (c *chart) dots(i, k, rows int, at func(row int) (v float64, ok bool), pale func(row int) bool, class string) {
 	for row := range rows {
 		v, ok := at(row)
 		if !ok {
@@ -211,7 +211,7 @@ func (c *chart) dots(i, k, rows int, at func(row int) (v float64, ok bool), pale
 		if pale(row) {
 			opacity = 0.3
 		}
-		c.dot(v, offsetOf(row, i, k), 3.4, opacity, colour(i))
+		c.dot(v, offsetOf(row, i, k), 3.4, opacity, class)
 	}
 }
 
