@@ -197,9 +197,9 @@ func residualSection(m *fitted.Model, d *diagnosis.Diagnosis) section {
 	}
 	if m.Family != "" { // as [predict.Standardised] has them
 		s.Reading = "Each expert's quantile residuals, weighted by the posterior, against the standard normal " +
-			"density: a row's is the normal number with as much below it as its target has under the expert's law, a count in " +
-			"the middle of its step. Two humps are two experts in one; heavy tails are targets that lie further out " +
-			"than the law has them."
+			"density: a row's is the normal number with as much below it as its target has under the expert's law, " +
+			"a count in the middle of its step. Two humps are two experts in one; heavy tails are targets that lie " +
+			"further out than the law has them."
 	}
 	return s
 }

@@ -109,8 +109,8 @@ func gateAlong(m *fitted.Model, p *diagnosis.Profile) template.HTML {
 	return c.svg()
 }
 
-// gated is what the gate's i-th line is called, and the classes of the line and of its dots: those of an expert, or of the
-// zero expert.
+// gated is what the gate's i-th line is called, and the classes of the line and of its dots: those of an expert, or of
+// the zero expert.
 func gated(m *fitted.Model, i int) (name, line, dots string) {
 	if i == m.K {
 		return "zero expert", "thin", "plain"
