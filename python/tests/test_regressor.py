@@ -236,6 +236,19 @@ def test_warnings():
         assert MoERegressor().fit([[0.0], [1.0], [2.0]], [1.0, 3.0, 5.0]).coef_.round(9).tolist() == [[2.0]]
 
 
+def test_two_columns_of_one_name():
+    x, y = mixture(100)
+    frame = pd.DataFrame(x, columns=["a", "b", "c"])
+    twice = frame.set_axis(["a", "b", "a"], axis=1)
+    fits = [MoERegressor(1, random_state=1).fit(frame, y), MoERegressor(1, formula="a + b + c", random_state=1).fit(frame, y)]
+    for rows in (twice, twice.assign(b="word"), twice.assign(y=y)):
+        with pytest.raises(ValueError, match="column 'a' is there more than once"):
+            MoERegressor(1, formula="y ~ a" if "y" in rows else None).fit(rows, None if "y" in rows else y)
+        for fit in fits:
+            with pytest.raises(ValueError, match="column 'a' is there more than once"):
+                fit.predict(rows)
+
+
 def test_errors_have_the_command_s_line():
     x, y = mixture()
     with pytest.raises(CommandError, match='"nosuch"') as err:

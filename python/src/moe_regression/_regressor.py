@@ -249,6 +249,7 @@ class MoERegressor(RegressorMixin, BaseEstimator):
         if y is None and target is not None and _tables.is_frame(X) and target in X.columns:
             X, y = X.drop(columns=[target]), X[target]
         how = dict(dtype=np.float64, ensure_min_samples=2, **_compat.all_finite(self.missing == "drop"))
+        _tables.refuse_twice(X)
         if _tables.is_frame(X) and y is not None and not _tables.is_plain(X):
             _compat.check_feature_names(self, X, reset=True)
             y_values = column_or_1d(check_array(_numbers(y), ensure_2d=False, **how), warn=True)
@@ -482,6 +483,7 @@ class MoERegressor(RegressorMixin, BaseEstimator):
 
     def _rows(self, X):
         """Raw columns of X by name, and which rows lack no cell."""
+        _tables.refuse_twice(X)
         if _tables.is_frame(X) and (self.formula is not None or not _tables.is_plain(X)):
             if self.formula is None:
                 _compat.check_feature_names(self, X, reset=False)

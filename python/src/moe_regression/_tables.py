@@ -17,6 +17,12 @@ def is_plain(X) -> bool:
     return all(isinstance(t, np.dtype) and t.kind in "fiu" for t in X.dtypes)
 
 
+def refuse_twice(X) -> None:
+    """Refuse a frame with two columns of one name, of which one would stand for both."""
+    if is_frame(X) and not X.columns.is_unique:
+        raise ValueError(f"column {X.columns[X.columns.duplicated()][0]!r} is there more than once: want different names")
+
+
 def column(series) -> tuple[np.ndarray, list[str] | None]:
     """A column of a frame as numbers, and the words of the codes where it is a factor.
 
