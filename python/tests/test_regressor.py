@@ -249,6 +249,33 @@ def test_two_columns_of_one_name():
                 fit.predict(rows)
 
 
+def test_a_small_table_has_fewer_experts_and_nothing_else_is_changed(monkeypatch):
+    asked, ask = [], MoERegressor._ask
+    monkeypatch.setattr(MoERegressor, "_ask", lambda self, config: asked.append(config) or ask(self, config))
+    x, y = mixture(25)
+    with pytest.raises(CommandError, match="25 rows cannot determine the .* parameters of k = 20 experts"):
+        MoERegressor(20, random_state=1).fit(x, y)
+    assert len(asked) == 1
+    x, y = mixture(400)
+    with pytest.raises(CommandError, match="k = 500 experts for 400 rows; choose a smaller k"):
+        MoERegressor(500, random_state=1).fit(x[:, :2], y)
+    assert len(asked) == 2
+    asked.clear()
+    with pytest.warns(TinyTableWarning, match="4 experts, for the command refuses more: k = 400 experts for 20 rows"):
+        fit = MoERegressor(400, gate_features=["x2"], random_state=1).fit(x[:20, :2], y[:20])
+    assert fit.n_experts_ == 4 and len(asked) <= 11
+    np.testing.assert_array_equal(fit.gate_coef_[:, 0], 0)
+    for config in asked[1:]:
+        assert {**config, "k": 400} == asked[0]
+    # What is wrong whatever the rows is refused of few rows too.
+    for bad, said in (({"noise": "bad"}, 'unknown noise "bad"'), ({"method": "bad"}, 'unknown method "bad"'),
+                      ({"gate_features": ["nosuch"]}, 'no column "nosuch"')):
+        with pytest.raises(CommandError, match=said):
+            MoERegressor(2, **bad).fit(x[:10], y[:10])
+    with pytest.raises(CommandError, match="output scale shared"):
+        MoERegressor(2, output_scale="shared").fit(x[:10], np.ones(10))
+
+
 def test_errors_have_the_command_s_line():
     x, y = mixture()
     with pytest.raises(CommandError, match='"nosuch"') as err:

@@ -30,10 +30,12 @@ class ModelSuspectWarning(UserWarning):
 
 
 class TinyTableWarning(UserWarning):
-    """The table is too small, or too regular, for the experts that were asked for: there are fewer."""
+    """The table is of at most 20 rows, or a line without noise, and too small for the experts asked for: there are fewer."""
 
 
-_REFUSED = (64, 65)  # usage, and bad data: what the command says of tables that are too small
+_FEW_ROWS = 20  # up to so many are fitted with fewer experts: scikit-learn's checks of estimators have such tables
+_FEW = re.compile("rows cannot determine the|; choose a smaller k")  # what the command says of too many experts
+_REGULAR = re.compile("in every row")  # and of columns that are constant, or equal to the target
 
 
 class MoERegressor(RegressorMixin, BaseEstimator):
@@ -327,22 +329,28 @@ class MoERegressor(RegressorMixin, BaseEstimator):
             except _command.CommandError as err:
                 line = _by_the_user(str(err), config["data"], target, name_of_target)
                 refused = _command.CommandError(line, err.code)
-            tiny = len(columns[target]) <= 20 + 2 * config["k"] * len(columns)
-            if refused.code not in _REFUSED or not tiny and not _exact(columns, target):
-                raise refused
-            for k in range(max(config["k"], config.get("k_to", 0)) - 1, 0, -1):
-                less = {key: value for key, value in config.items() if key not in ("k_to", "gate_features")}
-                try:
-                    file = self._ask({**less, "k": k})
-                except _command.CommandError:
-                    continue
-                self._say_tiny(k, refused)
-                return file
-        file = self._least_squares(config, columns, target)
+            file = self._of_few_rows(config, columns, target, refused)
         if file is None:
             raise refused
-        self._say_tiny(1, refused)
+        self._say_tiny(file["k"], refused)
         return file
+
+    def _of_few_rows(self, config, columns, target, refused):
+        """The file of a table that the command refuses for its size, or for what is linear in it: of the most experts below
+        those asked for that the rows determine, or by least squares. All else is as it was asked for. None of others."""
+        n, said = len(columns[target]), str(refused)
+        if _FEW.search(said) and n <= _FEW_ROWS:
+            less = {key: value for key, value in config.items() if key not in ("k_to", "choose")}
+            # k experts have 2k parameters or more: k intercepts, k - 1 of the gate, and the noise.
+            for k in range(min(max(config["k"], config.get("k_to", 0)) - 1, n // 2), 0, -1):
+                try:
+                    return self._ask({**less, "k": k})
+                except _command.CommandError as err:
+                    if not _FEW.search(str(err)):
+                        return None
+        elif not _REGULAR.search(said) or not _exact(config, columns, target):
+            return None
+        return self._least_squares(config, columns, target)
 
     def _ask(self, config):
         threads = ["--threads", str(1 if self.n_jobs is None else self.n_jobs)]
@@ -723,10 +731,10 @@ def _number_of(n_experts):
     raise ValueError(f"n_experts = {n_experts!r}: want a number, (least, most) or a range in steps of 1")
 
 
-def _exact(columns, target):
-    """Whether the target is a linear function of the other columns, but for rounding."""
+def _exact(config, columns, target):
+    """Whether the target is a linear function of the features, but for rounding."""
     y = columns[target]
-    x = np.column_stack([np.ones(len(y)), *(v for name, v in columns.items() if name != target)])
+    x = np.column_stack([np.ones(len(y)), *(columns[name] for name in config.get("features", []))])
     if not (np.isfinite(x).all() and np.isfinite(y).all()):
         return False
     residuals = y - x @ np.linalg.lstsq(x, y, rcond=None)[0]
