@@ -19,8 +19,8 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from moe_regression import (CommandError, CommandNotFoundError, ModelSuspectWarning, MoERegressor, OptimumNotPassedWarning,
-                            TinyTableWarning, _command)
+from moe_regression import (CommandError, CommandNotFoundError, FitWarning, ModelSuspectWarning, MoERegressor,
+                            OptimumNotPassedWarning, TinyTableWarning, _advice, _command)
 
 pd = pytest.importorskip("pandas")
 
@@ -234,6 +234,61 @@ def test_warnings():
         fit._warn()
     with pytest.warns(TinyTableWarning, match="1 expert, for the command refuses more"):
         assert MoERegressor().fit([[0.0], [1.0], [2.0]], [1.0, 3.0, 5.0]).coef_.round(9).tolist() == [[2.0]]
+
+
+def test_warnings_of_the_fit_are_those_of_the_command_s_screen(moe, tmp_path):
+    """The table of stopping distances that R has: eight rows are too few for an expert."""
+    speed = [4, 4, 7, 7, 8, 9, 10, 10, 10, 11, 11, 12, 12, 12, 12, 13, 13, 13, 13, 14, 14, 14, 14, 15, 15, 15, 16, 16, 17, 17, 17,
+             18, 18, 18, 18, 19, 19, 19, 20, 20, 20, 20, 20, 22, 23, 24, 24, 24, 24, 25]
+    dist = [2, 10, 4, 22, 16, 10, 18, 26, 34, 17, 28, 14, 20, 24, 28, 26, 34, 34, 46, 26, 36, 60, 80, 20, 26, 54, 32, 40, 32, 40,
+            50, 42, 56, 76, 84, 36, 46, 68, 32, 48, 52, 56, 64, 66, 54, 70, 92, 93, 120, 85]
+    cars = pd.DataFrame({"speed": speed, "dist": dist}, dtype=float)
+    cars.to_csv(tmp_path / "cars.csv", index=False)
+    screen = moe("fit", "cars.csv", "--k", "2", "--intercept", "--target", "dist", "--seed", "1", cwd=tmp_path)
+    want = [line[9:-1] for line in screen.splitlines() if line.startswith("Warning: ")]
+    with pytest.warns(FitWarning) as caught:
+        fit = MoERegressor(2, random_state=1).fit(cars[["speed"]], cars.dist)
+    assert [w.category for w in caught] == [FitWarning]  # one of each fit
+    assert "expert 2 has no standard errors" in want[0] and len(want) == 2
+    assert fit.warnings_ == [text.replace("--choose heldout", 'choose="heldout"') for text in want]
+    assert str(caught[0].message) == ". ".join(fit.warnings_)
+    assert all(f"Warning: {text}." in str(fit.result_.summary()) for text in fit.warnings_)
+    assert "no standard errors" in fit.result_.summary().as_html()
+    assert MoERegressor(2, random_state=1).fit(*mixture()).warnings_ == []
+
+
+def test_warnings_in_the_order_of_their_weight():
+    fit = {"warnings": ["a", "b", "c", "d", "e"], "warning_kinds": ["larger k", "new rows", "new rows", "gate", "starts"]}
+    assert _advice.weighed(fit) == ["e", "b", "d", "a", "c"]
+    assert _advice.weighed({**fit, "warning_kinds": ["larger k", "k too large", "gate", "", "target"]}) == ["e", "b", "c", "d"]
+    assert _advice.weighed({"warnings": ["b", "a"], "separation": [1]})[:2] == ["b", "a"]
+    assert "separates" in _advice.weighed({"separation": [1]})[0] and _advice.weighed({}) == []
+
+
+def test_advice_is_of_arguments():
+    for said, want in (("--robust", 'errors=["robust"]'), ("--k 1:6", "n_experts=(1, 6)"), ("--k 2", "n_experts=2"),
+                       ("--noise per-expert", 'noise="per-expert"'), ("try --starts 1000", "try starts=1000"),
+                       ("see --starts", "see starts"), ("--formula 'y ~ x | x + I(x^2)'", 'formula="y ~ x | x + I(x^2)"'),
+                       ("--choose heldout of a range of k, goes by", 'choose="heldout" of a range of k, goes by'),
+                       ("told apart; --drop x1.", "told apart; a table without x1."), ("another --activation", "another activation"),
+                       ("--zero-expert", "zero_expert=True"), ("--hierarchy auto", "--hierarchy auto"),
+                       ("--output-scale shared fits", 'output_scale="shared" fits')):
+        assert _advice.arguments(said) == want
+        for name in _advice._NAMES.values():
+            assert name in MoERegressor().get_params()
+    r = np.random.RandomState(0)
+    x = r.standard_normal((600, 1))
+    with pytest.warns(ModelSuspectWarning, match='try (?!.*--)'):
+        MoERegressor(1, random_state=1).fit(x, x[:, 0] ** 2 + 0.05 * r.standard_normal(600))
+
+
+def test_starts():
+    x, y = mixture(100)
+    counts = [len(MoERegressor(2, starts=n, random_state=1).fit(x, y).starts_) for n in (3, 6)]
+    assert counts[0] < counts[1] <= 6
+    for bad in (0, -1, 2.5, "3"):
+        with pytest.raises(ValueError, match="starts = .*: want a whole number from 1 on"):
+            MoERegressor(2, starts=bad).fit(x, y)
 
 
 def test_two_columns_of_one_name():

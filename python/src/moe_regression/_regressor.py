@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array, check_consistent_length, check_random_state, column_or_1d
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
-from . import _command, _compat, _pictures, _tables, _terms
+from . import _advice, _command, _compat, _pictures, _tables, _terms
 from ._function import TabulatedFunction, write_curve
 from ._model import Model, by_command
 from ._results import Result
@@ -27,6 +27,10 @@ class OptimumNotPassedWarning(UserWarning):
 
 class ModelSuspectWarning(UserWarning):
     """The certificate finds that the model does not describe the data."""
+
+
+class FitWarning(UserWarning):
+    """What the command warns of: of a fit one warning, with the weightiest of `warnings_`."""
 
 
 class TinyTableWarning(UserWarning):
@@ -81,6 +85,8 @@ class MoERegressor(RegressorMixin, BaseEstimator):
         One class more of the gate, of rows that are 0 whatever the features; of counts.
     method : str, default="auto"
         Method of fitting, as ``moe help methods`` has them.
+    starts : int or None, default=None
+        At most so many starts of the search; None is as many as the method takes.
     missing : {"refuse", "drop"}, default="refuse"
         What becomes of rows with missing cells; dropped ones have predictions that are NaN.
     errors : list of str or None, default=None
@@ -127,6 +133,8 @@ class MoERegressor(RegressorMixin, BaseEstimator):
         The numbers of experts of a range that the data leave; empty where one was asked for.
     k_at_least_ : dict or None
         A lower confidence bound for the number of experts, ``k`` at ``level``.
+    warnings_ : list of str
+        Why standard errors are missing or criteria are not to be trusted, and what else is doubtful; the weightiest first.
     notes_ : list of str
         Remarks of the fit.
     activation_error_ : float or None
@@ -152,7 +160,7 @@ class MoERegressor(RegressorMixin, BaseEstimator):
 
     def __init__(self, n_experts=2, *, activation=None, activation_params=None, family="gaussian", dof=None,
                  fit_intercept=True, gate_intercept=True, gate="softmax", gate_features=None, formula=None, shared=None,
-                 noise="shared", output_scale=None, choose="bicc", zero_expert=False, method="auto", missing="refuse", errors=None, random_state=None, n_jobs=1, verbose=False):
+                 noise="shared", output_scale=None, choose="bicc", zero_expert=False, method="auto", starts=None, missing="refuse", errors=None, random_state=None, n_jobs=1, verbose=False):
         self.n_experts = n_experts
         self.activation = activation
         self.activation_params = activation_params
@@ -169,6 +177,7 @@ class MoERegressor(RegressorMixin, BaseEstimator):
         self.choose = choose
         self.zero_expert = zero_expert
         self.method = method
+        self.starts = starts
         self.missing = missing
         self.errors = errors
         self.random_state = random_state
@@ -305,6 +314,10 @@ class MoERegressor(RegressorMixin, BaseEstimator):
             both = {(True, True): "both", (True, False): "experts", (False, True): "gate"}
             config["intercepts"] = both.get((bool(self.fit_intercept), bool(self.gate_intercept)))
             config["gate_features"] = None if self.gate_features is None else list(self.gate_features)
+        if self.starts is not None:
+            if not isinstance(self.starts, Integral) or self.starts < 1:
+                raise ValueError(f"starts = {self.starts!r}: want a whole number from 1 on")
+            config["method"]["starts"] = int(self.starts)
         config |= {"family": self.family, "choose": self.choose if "k_to" in config else None}
         config["dof"] = None if self.dof is None else float(self.dof)
         config["shared"] = None if self.shared is None else list(self.shared)
@@ -437,6 +450,7 @@ class MoERegressor(RegressorMixin, BaseEstimator):
         self.log_likelihood_, self.bic_, self.aic_ = fit["log_likelihood"], fit["bic"], fit["aic"]
         self.nobs_ = fit.get("weight") or fit["n"]
         self.certificate_, self.starts_ = fit.get("certificate"), fit["starts"]
+        self.warnings_ = _advice.weighed(fit)
         self.selection_, self.notes_ = fit.get("selection") or [], fit.get("notes") or []
         self.k_set_, self.k_at_least_ = fit.get("k_set") or [], fit.get("k_at_least")
         self.feature_names_out_ = model.features
@@ -445,14 +459,18 @@ class MoERegressor(RegressorMixin, BaseEstimator):
         fit, certificate = self.model_.file["fit"], self.certificate_
         if not fit["converged"]:
             warnings.warn(f"the fit did not converge: {fit['status']}", ConvergenceWarning, stacklevel=3)
+        if self.warnings_:
+            shown, more = self.warnings_[:_advice.SHOWN], len(self.warnings_) - _advice.SHOWN
+            said = shown + [f"{more} more: warnings_"] * (more > 0)
+            warnings.warn(". ".join(said), FitWarning, stacklevel=3)
         if certificate is None:
             return
         if certificate["optimum"] != "pass":
-            hint = f"; try {certificate['optimum_try']}" if certificate.get("optimum_try") else ""
+            hint = f"; try {_advice.arguments(certificate['optimum_try'])}" if certificate.get("optimum_try") else ""
             warnings.warn(f"optimum: {certificate['optimum']}; {certificate['reason']}{hint}", OptimumNotPassedWarning,
                           stacklevel=3)
         if certificate["model"] == "suspect":
-            hint = f"; try {certificate['try']}" if certificate.get("try") else ""
+            hint = f"; try {_advice.arguments(certificate['try'])}" if certificate.get("try") else ""
             warnings.warn(f"model: suspect; p = {certificate['p_value']:.2g}, which suggests {certificate.get('cause')}{hint}",
                           ModelSuspectWarning, stacklevel=3)
 

@@ -10,7 +10,7 @@ import tempfile
 import numpy as np
 from scipy import special
 
-from . import _command
+from . import _advice, _command
 
 
 class Result:
@@ -105,7 +105,7 @@ class Result:
 
     def summary(self) -> Summary:
         """The fit on a page, as text and as HTML."""
-        return Summary(self._head(), self.table(), self._certificate())
+        return Summary(self._head(), self.table(), self._certificate() + self._warnings())
 
     def _head(self):
         file = self.model.used
@@ -124,6 +124,9 @@ class Result:
         if certificate.get("cause"):
             model += f", which suggests {certificate['cause']}"
         return [f"Optimum: {certificate['optimum']}; {certificate['reason']}.", model + "."]
+
+    def _warnings(self):
+        return [f"Warning: {text}." for text in _advice.weighed(self.model.file["fit"])]
 
     def __repr__(self):
         return str(self.summary())
