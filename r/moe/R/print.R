@@ -1,13 +1,14 @@
 #' Print and summarise a fit
 #'
-#' `summary` reads as that of `lm`: a table for each expert, one for the gate, the dispersion, and what the certificate
-#' says of the optimum and of the model, in words.
+#' `summary` reads as that of `lm`: a table for each expert, one for the gate, the dispersion, what the certificate
+#' says of the optimum and of the model, in words, and all warnings of the fit, such as why an expert has no standard
+#' errors. `print` has the three weightiest of these.
 #'
 #' @param x,object a fit by [moe()], or its summary.
 #' @param digits significant digits.
 #' @param ... further arguments of [stats::printCoefmat()].
 #' @return `summary` returns a list of class `summary.moe`: `experts` and `gate`, lists of coefficients' tables;
-#'   `dispersion`, `certificate` and the criteria.
+#'   `dispersion`, `certificate`, `warnings` and the criteria.
 #' @examplesIf moe_available()
 #' summary(moe(dist ~ speed, cars, k = 2, noise = "per-expert"))
 #' @export
@@ -28,7 +29,33 @@ print.moe <- function(x, digits = max(3L, getOption("digits") - 3L), ...) {
     cat(paste0(rownames(rest), ": ", format(rest$estimate, digits = digits), collapse = ", "), "\n", sep = "")
   cat("Log-likelihood: ", format(x$file$fit$log_likelihood, digits = digits + 2L), " on ", df_of(x), " parameters and ",
       format(nobs(x)), " rows\n", sep = "")
+  warned <- warnings_of(x)
+  print_warnings(warned[seq_len(min(3, length(warned)))], if (length(warned) > 3) paste(length(warned) - 3, "more: summary()"))
   invisible(x)
+}
+
+print_warnings <- function(warned, more = NULL) {
+  if (length(warned)) cat("", strwrap(paste0("Warning: ", warned, "."), exdent = 2), more, sep = "\n")
+}
+
+# The kinds of warnings, the weightiest first, as the command's first screen has them.
+by_weight <- c("target", "range of g", "starts", "k too large", "stopped", "new rows", "gate", "collinear features",
+               "no errors", "", "larger k", "smaller k")
+
+# The warnings of a fit, the weightiest first, one of every kind before the second of any, and that its gate separates
+# rows. Where k may be too large none says that a larger one may be better.
+warnings_of <- function(object) {
+  fit <- object$file$fit
+  texts <- as.character(unlist(fit$warnings))
+  kinds <- as.character(unlist(fit$warning_kinds))
+  if (length(kinds) != length(texts)) kinds <- rep("", length(texts))
+  second <- duplicated(kinds) & kinds != ""
+  weight <- match(kinds, by_weight, match("", by_weight))
+  keep <- kinds != "larger k" | !"k too large" %in% kinds
+  texts <- texts[order(second, weight)][keep[order(second, weight)]]
+  if (length(fit$separation))
+    texts <- c(texts, "the gate separates rows, and at the maximum of the likelihood it is infinite")
+  vapply(texts, arguments, "", USE.NAMES = FALSE)
 }
 
 title_of <- function(x) {
@@ -74,7 +101,7 @@ summary.moe <- function(object, ...) {
     bic = object$file$fit$bic, residuals = if (!is.null(object$terms) && knows(object)) residuals_of(object, "quantile"),
     na.action = object$na.action, selection = selection_of(object), left = left_of(object), certificate = verdicts(object),
     start = object$start,
-    activation_error = object$activation_error, notes = object$file$fit$notes), class = "summary.moe")
+    activation_error = object$activation_error, warnings = warnings_of(object), notes = object$file$fit$notes), class = "summary.moe")
 }
 
 # What the certificate says, in words.
@@ -93,6 +120,9 @@ verdicts <- function(object) {
 arguments <- function(text) {
   text <- gsub("--robust", "errors = \"robust\"", text, fixed = TRUE)
   text <- gsub("--hac", "errors = \"hac\"", text, fixed = TRUE)
+  text <- gsub("--zero-expert", "zero_expert = TRUE", text, fixed = TRUE)
+  text <- gsub("--drop ([^ ,;]+)", "a table without \\1", text)
+  text <- gsub("--starts(?! [0-9])", "starts", text, perl = TRUE)
   text <- gsub("--formula '([^']*)'", "formula = \\1", text)
   text <- gsub("--([a-z]+)-?([a-z]*) ([0-9.:]+)", "\\1_\\2 = \\3", text)
   text <- gsub("--([a-z]+)-?([a-z]*) ([^ ,;]+)", "\\1_\\2 = \"\\3\"", text)
@@ -161,5 +191,6 @@ print.summary.moe <- function(x, digits = max(3L, getOption("digits") - 3L), ...
     if (!is.null(x$left)) cat(x$left, "\n", sep = "")
   }
   if (length(x$certificate)) cat("\n", paste(strwrap(x$certificate, exdent = 2), collapse = "\n"), "\n", sep = "")
+  print_warnings(x$warnings)
   invisible(x)
 }

@@ -195,6 +195,29 @@ test_that("insight sees formula and parameters", {
   expect_equal(insight::get_parameters(fit, component = "gate")$Parameter, names(coef(fit, "gate")))
 })
 
+test_that("print and summary have the warnings of the command's screen", {
+  skip_without_command()
+  fit <- moe(dist ~ speed, cars, k = 2)
+  table <- tempfile(fileext = ".csv")
+  write.csv(cars, table, row.names = FALSE)
+  want <- grep("^Warning: ", command("fit", table, "--k", "2", "--intercept", "--target", "dist", "--seed", "1"), value = TRUE)
+  expect_length(want, 2)
+  want <- sub("--choose heldout", "choose = \"heldout\"", want, fixed = TRUE)
+  expect_equal(paste0("Warning: ", summary(fit)$warnings, "."), want)
+  for (x in list(fit, summary(fit))) {
+    said <- gsub(" +", " ", paste(capture.output(print(x)), collapse = " "))
+    for (line in want) expect_match(said, line, fixed = TRUE)
+  }
+  expect_length(summary(fit_of())$warnings, 0)
+  of <- function(texts, kinds, ...) moe:::warnings_of(list(file = list(fit = list(warnings = texts, warning_kinds = kinds, ...))))
+  expect_equal(of(letters[1:5], c("larger k", "new rows", "new rows", "gate", "starts")), c("e", "b", "d", "a", "c"))
+  expect_equal(of(letters[1:5], c("larger k", "k too large", "gate", "", "target")), c("e", "b", "c", "d"))
+  expect_match(of(NULL, NULL, separation = list(1)), "separates")
+  fit$file$fit$warnings <- letters[1:5]
+  fit$file$fit$warning_kinds <- rep("gate", 5)
+  expect_output(print(fit), "Warning: c.\n2 more: summary()", fixed = TRUE)
+})
+
 test_that("what the command says to try is said as arguments", {
   say <- moe:::arguments
   expect_equal(say("--robust"), "errors = \"robust\"")
@@ -202,4 +225,7 @@ test_that("what the command says to try is said as arguments", {
   expect_equal(say("--starts 64, or --output-scale shared"), "starts = 64, or output_scale = \"shared\"")
   expect_equal(say("--formula 'y ~ x | x + I(x^2)'"), "formula = y ~ x | x + I(x^2)")
   expect_equal(say("--k 1:6"), "k = 1:6")
+  expect_equal(say("told apart; --drop x1"), "told apart; a table without x1")
+  expect_equal(say("see --starts"), "see starts")
+  expect_equal(say("--zero-expert"), "zero_expert = TRUE")
 })
