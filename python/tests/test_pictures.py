@@ -62,6 +62,20 @@ def test_residuals_of_the_true_noise_are_normal():
     assert gap < 1.95 / np.sqrt(400)  # 0.1 % for a model that is not fitted
 
 
+def test_axis_of_shares():
+    """Of trials the points are shares of successes, and the axis says so."""
+    pd = pytest.importorskip("pandas")
+    r = np.random.RandomState(0)
+    frame = pd.DataFrame({"x": r.standard_normal(300), "m": r.randint(1, 9, 300)})
+    frame["bi"] = r.binomial(frame.m, 1 / (1 + np.exp(-frame.x)))
+    fit = MoERegressor(1, family="binomial", random_state=1)
+    for trials, label in ((frame.m, "bi / m"), (frame.m.to_numpy(), "bi / trials")):
+        axis = fit.fit(frame[["x"]], frame.bi, trials=trials).plot().axes[0]
+        np.testing.assert_allclose(axis.collections[0].get_offsets()[:, 1], frame.bi / frame.m, rtol=1e-12)
+        assert axis.get_ylabel() == label
+    assert fit.fit(frame[["x"]], (frame.bi > 0).astype(float)).plot().axes[0].get_ylabel() == "bi"
+
+
 def test_plot_k(tmp_path):
     fit = MoERegressor((1, 3), random_state=1).fit(*mixture())
     figure = fit.plot_k()
@@ -70,17 +84,6 @@ def test_plot_k(tmp_path):
     assert save(figure, "plot_k", tmp_path).shape[0] > 300
     with pytest.raises(ValueError, match="one number of experts was fitted"):
         MoERegressor(2, random_state=1).fit(*mixture()).plot_k()
-
-
-def test_trials_are_shares():
-    """Successes are drawn as shares of their trials, and called that."""
-    x, y = mixture()
-    n = np.tile([5, 8, 12, 1], len(y) // 4)
-    yes = np.round(n / (1 + np.exp(-y)))
-    fit = MoERegressor(2, family="binomial", random_state=1).fit(x, yes, trials=n)
-    axis = axes_of(fit.plot())["expert 1"]
-    np.testing.assert_allclose(axis.collections[0].get_offsets()[:, 1], yes / n)
-    assert axis.get_ylabel() == "y / trials"
 
 
 def test_many_rows_are_some(tmp_path):

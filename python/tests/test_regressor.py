@@ -358,6 +358,15 @@ def test_errors_speak_of_what_the_user_has():
     for seed in (-1, 2**64):
         with pytest.raises(ValueError, match=f"random_state = {seed}: want a whole number from 0 on"):
             MoERegressor(1, random_state=seed).fit(x, y)
+    for k in (0, -2):
+        with pytest.raises(ValueError, match=f"n_experts = {k}: want a number from 1 on"):
+            MoERegressor(k).fit(x, y)
+    fit = MoERegressor(1, random_state=1).fit(x, y)
+    for bad in ("0.9", None, 2, float("nan")):
+        with pytest.raises(ValueError, match=f"level {bad!r}: want a probability"):
+            fit.predict_interval(x, bad)
+        with pytest.raises(ValueError, match=f"quantile {bad!r}: want a probability"):
+            fit.predict_quantile(x, bad)
     with pytest.raises(CommandError, match='^the data: column "b" is 7 in every row'):
         MoERegressor(1).fit(frame.assign(b=7.0), y)
     with pytest.raises(CommandError, match=r'^the data: row \d+: column "a" is -.*, and log\(a\) needs'):

@@ -18,7 +18,7 @@ def _pyplot():
     return pyplot
 
 
-def plot(model, x, y, feature_names, known):
+def plot(model, x, y, feature_names, known, name_of_trials="trials"):
     """Draw a fit: each expert along its index, the gate, residuals, and where the starts ended.
 
     Parameters
@@ -31,6 +31,8 @@ def plot(model, x, y, feature_names, known):
     feature_names : list of str
     known : dict
         What else is known of the rows: `offset`, `trials`, `groups`.
+    name_of_trials : str
+        What the trials are called beside an axis.
 
     Returns
     -------
@@ -45,6 +47,7 @@ def plot(model, x, y, feature_names, known):
     for axis in axes[model.k:]:
         axis.remove()
     _experts(axes[:model.k], model, x, y, known)
+    axes[0].set_ylabel(_scaled(model) + (f" / {_plain(name_of_trials)}" if known.get("trials") is not None else ""))
     gate, residuals, starts = below.subplots(1, 3)
     _gate(gate, model, x, feature_names)
     _residuals(residuals, model, x, y, known)
@@ -61,10 +64,8 @@ def _experts(axes, model, x, y, known):
     """The target on its scale against the index <a_i, x> + b_i; a row is as strong as its posterior probability. Successes
     are shares of their trials, and what an offset adds to the index stands with it."""
     posterior, v = model.posterior(x, y, **known), model._forth(y)
-    label = _scaled(model)
     if known.get("trials") is not None:
         v = v / known["trials"]
-        label += f" / {_plain(model.trials_of)}"
     index = x @ model.regressors.T + model.intercepts
     if known.get("offset") is not None:
         index = index + np.asarray(known["offset"])[:, None]
@@ -78,7 +79,6 @@ def _experts(axes, model, x, y, known):
                   linewidth=1.5)
         axis.set_title(f"expert {i + 1}: {model.proportions[i]:.0%} of rows", fontsize=10)
         axis.set_xlabel("index")
-    axes[0].set_ylabel(label)
 
 
 def _scaled(model):

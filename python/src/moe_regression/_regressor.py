@@ -7,7 +7,7 @@ import os
 import re
 import tempfile
 import warnings
-from numbers import Integral
+from numbers import Integral, Real
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
@@ -217,6 +217,7 @@ class MoERegressor(RegressorMixin, BaseEstimator):
         columns, levels, target, names = self._columns_to_fit(X, y)
         weights, keep = None, slice(None)
         known = self._known_of(len(columns[target]), groups, offset, trials)
+        self._name_of_trials = str(getattr(trials, "name", None) or "trials")
         if clusters is not None:
             clusters = np.unique(_tables.ids(clusters, "clusters"), return_inverse=True)[1].astype(float)
             check_consistent_length(columns[target], clusters)
@@ -493,7 +494,7 @@ class MoERegressor(RegressorMixin, BaseEstimator):
         if self._shown is None:
             raise ValueError("the activation is not in the model's file, and pictures need its values")
         x, y, known = self._shown
-        return _pictures.plot(self.model_, x, y, self.feature_names_out_, known)
+        return _pictures.plot(self.model_, x, y, self.feature_names_out_, known, self._name_of_trials)
 
     def plot_k(self):
         """Draw BIC, ICL and AIC against the numbers of experts of a range.
@@ -654,9 +655,9 @@ class MoERegressor(RegressorMixin, BaseEstimator):
         check_is_fitted(self, "model_")
 
         def one(p):
+            if not isinstance(p, Real) or not 0 < p < 1:
+                raise ValueError(f"quantile {p!r}: want a probability between 0 and 1")
             p = float(p)
-            if not 0 < p < 1:
-                raise ValueError(f"quantile {p}: want a probability between 0 and 1")
             end = self._command_columns("lower" if p < 0.5 else "upper", max(abs(1 - 2 * p), 1e-12))
             return self._of_rows(X, lambda x, **known: self.model_.quantile(x, p, **known), lambda table: end(table)[:, 0],
                                  groups=groups, offset=offset, trials=trials)
@@ -664,8 +665,8 @@ class MoERegressor(RegressorMixin, BaseEstimator):
 
     def predict_interval(self, X, level=0.9, groups=None, offset=None, trials=None):
         """Ends of the central prediction interval of y given x, of shape (n, 2)."""
-        if not 0 < level < 1:
-            raise ValueError(f"level {level}: want a probability between 0 and 1")
+        if not isinstance(level, Real) or not 0 < level < 1:
+            raise ValueError(f"level {level!r}: want a probability between 0 and 1")
         return self.predict_quantile(X, [(1 - level) / 2, (1 + level) / 2], groups, offset, trials)
 
     def sample(self, X, n_samples=1, random_state=None, groups=None, offset=None, trials=None):
@@ -741,6 +742,8 @@ def _left_side(formula):
 def _number_of(n_experts):
     """The number of experts, or the range, as the command's description has it."""
     if isinstance(n_experts, Integral) and not isinstance(n_experts, bool):
+        if n_experts < 1:
+            raise ValueError(f"n_experts = {n_experts}: want a number from 1 on, or (least, most) of a range")
         return {"k": int(n_experts)}
     if isinstance(n_experts, range) and n_experts.step == 1 and len(n_experts) > 0:
         return {"k": n_experts[0], "k_to": n_experts[-1]}
