@@ -38,7 +38,7 @@
 #' @param ... what else describes a fit, by the names of the file that `moe fit --config` reads: `hierarchy`, `leaves`,
 #'   `method`, `errors`, `output_scale`, `sigma` and others; and `starts`, the number of starts.
 #' @return An object of class `moe`. It has methods for [print()], [summary()][summary.moe()], [coef()][coef.moe()],
-#'   `vcov`, `confint`, `logLik`, `AIC`, `BIC`, `nobs`, `formula`, `model.frame`, `family`, `fitted`,
+#'   `vcov`, `confint`, `logLik`, `AIC`, `BIC`, `nobs`, [sigma()][sigma.moe()], `df.residual`, `formula`, `model.frame`, `family`, `fitted`,
 #'   [residuals()][residuals.moe()], [predict()][predict.moe()], `simulate`, [update()][update.moe()],
 #'   [plot()][plot.moe()], [anova()][anova.moe()], `tidy`, `glance` and `augment`, and for `estfun` and `bread` of
 #'   sandwich. `$file` has the members of the model's file.

@@ -110,7 +110,11 @@ confint.moe <- function(object, parm, level = 0.95, ...) {
   out[sigma, ] <- cbind(centre / wide, centre * wide)
   tails <- 100 * c(1 - level, 1 + level) / 2
   dimnames(out) <- list(rownames(of), paste(format(tails, trim = TRUE, digits = 3), "%"))
-  if (missing(parm)) out else out[parm, , drop = FALSE]
+  if (missing(parm)) return(out)
+  unknown <- if (is.character(parm)) !parm %in% rownames(out) else !abs(parm) %in% seq_len(nrow(out))
+  if (any(unknown))
+    refuse("parm = ", parm[unknown][1], ": want names or numbers of ", paste(rownames(out), collapse = ", "))
+  out[parm, , drop = FALSE]
 }
 
 # Degrees of freedom of the t law that estimates over their errors have: of errors by clusters one less than those.
@@ -133,6 +137,37 @@ df_of <- function(object) round((object$file$fit$aic + 2 * object$file$fit$log_l
 nobs.moe <- function(object, ...) {
   fit <- object$file$fit
   if (is.null(fit$weight)) fit$n else fit$weight
+}
+
+#' Noise, degrees of freedom and AIC
+#'
+#' There is no `deviance`: no saturated mixture stands against a fit.
+#'
+#' @param object,fit a fit by [moe()].
+#' @param scale,... ignored.
+#' @param k weight of a parameter: 2 for AIC.
+#' @return `sigma` is the level of the noise, with `noise = "per-expert"` of each expert, and `NA` of families that have
+#'   none. `df.residual` is `nobs` less the number of all parameters, those of gate and noise too. `extractAIC` has the
+#'   number of parameters, and AIC: with it [stats::drop1()] and [stats::step()] take terms out of the experts, of a formula
+#'   without a bar out of the gate too.
+#' @examplesIf moe_available()
+#' fit <- moe(dist ~ speed, cars, k = 1)
+#' sigma(fit)
+#' extractAIC(fit)
+#' @export
+sigma.moe <- function(object, ...) {
+  of <- as.double(unlist(object$file$sigma))
+  if (length(of)) of else NA_real_
+}
+
+#' @rdname sigma.moe
+#' @export
+df.residual.moe <- function(object, ...) nobs(object) - df_of(object)
+
+#' @rdname sigma.moe
+#' @export
+extractAIC.moe <- function(fit, scale = 0, k = 2, ...) {
+  c(df_of(fit), k * df_of(fit) - 2 * fit$file$fit$log_likelihood)
 }
 
 #' @export

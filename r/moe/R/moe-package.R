@@ -6,9 +6,9 @@
 #' @docType package
 #' @name moe-package
 #' @keywords internal
-#' @importFrom stats anova as.formula coef confint delete.response dnorm family fitted formula logLik median model.frame
+#' @importFrom stats anova as.formula coef confint delete.response df.residual dnorm extractAIC family fitted formula logLik median model.frame
 #'   model.matrix model.offset model.response model.weights napredict naresid nobs pnorm predict printCoefmat qnorm
-#'   quantile residuals rnorm runif setNames simulate terms update update.formula vcov
+#'   quantile residuals rnorm runif setNames sigma simulate terms update update.formula vcov
 #' @importFrom graphics abline axis legend lines matplot plot rect
 #' @importFrom generics tidy glance augment
 NULL

@@ -97,7 +97,7 @@ file_rows <- function(object, newdata, na.action, target) {
 #' @param interval,level kind and probability of an interval beside the response.
 #' @param at probabilities of quantiles.
 #' @param na.action what becomes of rows of newdata with missing values; they are `NA` in the result by default.
-#' @param ... ignored.
+#' @param ... `probs` or `p`, which are other names of `at`; all else is refused.
 #' @return A vector with the rows' names, or a matrix with a column for each expert, quantile, or `fit`, `lwr` and
 #'   `upr`.
 #' @examplesIf moe_available()
@@ -108,6 +108,11 @@ predict.moe <- function(object, newdata, type = c("response", "expert", "prob", 
                         interval = c("none", "prediction", "confidence"), level = 0.95, at = c(0.05, 0.5, 0.95),
                         na.action = stats::na.pass, ...) {
   type <- match.arg(type)
+  more <- list(...)
+  if (length(other <- intersect(c("probs", "p"), names(more)))) at <- more[[other[1]]]
+  unused <- if (is.null(names(more))) rep("", length(more)) else setdiff(names(more), other)
+  if (length(unused))
+    refuse("unused argument (", if (nzchar(unused[1])) unused[1] else "without a name", "): want the names of ?predict.moe")
   interval <- match.arg(interval)
   if (interval != "none" && type != "response")
     refuse("interval: there is one of type = \"response\"; leave it out")
@@ -281,7 +286,8 @@ fitted.moe <- function(object, ...) {
 #' @param seed as in [stats::simulate()].
 #' @param newdata a data frame; without it the rows of the fit.
 #' @param ... ignored.
-#' @return A data frame with a column for each draw, and the attribute `seed`.
+#' @return A data frame with a column for each draw, and the attribute `seed`. Rows that the fit left out are `NA` where
+#'   `na.action` was `na.exclude`.
 #' @export
 simulate.moe <- function(object, nsim = 1, seed = NULL, newdata, ...) {
   known(object)
@@ -297,6 +303,10 @@ simulate.moe <- function(object, nsim = 1, seed = NULL, newdata, ...) {
   of <- if (missing(newdata)) list(rows = fit_rows(object), names = rownames(object$model))
   else new_rows(object, newdata, stats::na.omit)
   draws <- lapply(seq_len(nsim), function(i) if (length(of$names)) draw_of(object$says, of$rows) else numeric())
-  draws <- as.data.frame(setNames(draws, paste0("sim_", seq_len(nsim))), row.names = of$names)
+  if (missing(newdata)) { # as `fitted` has them
+    draws <- lapply(draws, function(draw) naresid(object$na.action, setNames(draw, of$names)))
+    if (nsim > 0) of$names <- names(draws[[1]])
+  }
+  draws <- as.data.frame(setNames(lapply(draws, unname), paste0("sim_", seq_len(nsim))), row.names = of$names)
   structure(draws, seed = state)
 }

@@ -195,6 +195,63 @@ test_that("insight sees formula and parameters", {
   expect_equal(insight::get_parameters(fit, component = "gate")$Parameter, names(coef(fit, "gate")))
 })
 
+test_that("predict refuses arguments that it does not have, and quantiles take p and probs", {
+  skip_without_command()
+  fit <- quiet(moe(dist ~ speed, cars, k = 1))
+  rows <- data.frame(speed = c(5, 10))
+  want <- predict(fit, rows, "quantile", at = c(0.1, 0.2))
+  expect_equal(colnames(want), c("10%", "20%"))
+  expect_identical(predict(fit, rows, "quantile", p = c(0.1, 0.2)), want)
+  expect_identical(predict(fit, rows, "quantile", probs = c(0.1, 0.2)), want)
+  expect_error(predict(fit, rows, nosuch = 3), "unused argument (nosuch)", fixed = TRUE)
+  expect_error(predict(fit, rows, se.fit = TRUE), "unused argument (se.fit)", fixed = TRUE)
+  expect_error(predict(fit, rows, "quantile", "none", 0.9, 0.1, na.pass, 5), "unused argument (without a name)", fixed = TRUE)
+})
+
+test_that("sigma, degrees of freedom and AIC are lm's of one expert", {
+  skip_without_command()
+  fit <- quiet(moe(dist ~ speed, cars, k = 1))
+  l <- lm(dist ~ speed, cars)
+  expect_equal(sigma(fit), sigma(l) * sqrt(48 / 50), tolerance = 1e-8)
+  expect_equal(df.residual(fit), df.residual(l) - 1) # of the noise
+  expect_equal(extractAIC(fit), c(attr(logLik(l), "df"), AIC(l)), tolerance = 1e-8)
+  expect_equal(extractAIC(fit, k = log(50))[2], BIC(l), tolerance = 1e-8)
+  expect_length(sigma(fit_of()), 2)
+  two <- fit_of()
+  expect_equal(drop1(two, ~x3)["x3", "AIC"], AIC(update(two, . ~ . - x3)))
+  expect_identical(sigma(quiet(moe(dist ~ speed, cars, k = 1, family = "poisson"))), NA_real_)
+  expect_error(confint(fit, "Time"), "parm = Time: want names or numbers of expert1:speed, expert1:(intercept), sigma", fixed = TRUE)
+  expect_error(confint(fit, 9), "parm = 9: want names")
+  expect_equal(confint(fit, -1), confint(fit)[-1, ])
+})
+
+test_that("draws stand where the rows of na.exclude were", {
+  skip_without_command()
+  fit <- quiet(moe(Ozone ~ Wind + Temp, airquality, k = 1, na.action = na.exclude))
+  draws <- simulate(fit, 2, seed = 1)
+  expect_equal(dim(draws), c(153, 2))
+  expect_identical(rownames(draws), names(fitted(fit)))
+  expect_identical(unname(is.na(draws$sim_2)), unname(is.na(fitted(fit))))
+  omitted <- simulate(update(fit, na.action = na.omit), 2, seed = 1)
+  expect_equal(draws[!is.na(draws$sim_1), ], omitted, ignore_attr = "seed")
+  expect_equal(dim(simulate(fit, 2, newdata = airquality[1:4, ])), c(4, 2))
+})
+
+test_that("of trials the picture has shares of successes", {
+  skip_without_command()
+  set.seed(1)
+  d <- data.frame(x = rnorm(100), m = 1 + rpois(100, 5))
+  d$bi <- rbinom(100, d$m, plogis(d$x))
+  fit <- quiet(moe(cbind(bi, m - bi) ~ x, d, k = 1, family = "binomial"))
+  expect_equal(moe:::share_label(fit$formula), "bi / m")
+  expect_equal(moe:::share_label(cbind(a, b) ~ x), "a / (a + b)")
+  expect_equal(moe:::share_label(both ~ x), "both / trials")
+  pdf(NULL)
+  on.exit(dev.off())
+  plot(fit)
+  expect_lt(par("usr")[4], 1.1)
+})
+
 test_that("print and summary have the warnings of the command's screen", {
   skip_without_command()
   fit <- moe(dist ~ speed, cars, k = 2)
