@@ -355,6 +355,8 @@ def test_errors_speak_of_what_the_user_has():
             MoERegressor(1, formula=formula).fit(X, y)
     with pytest.raises(ValueError, match=r"a column is called '\(intercept\)'"):
         MoERegressor(1).fit(frame.rename(columns={"b": "(intercept)"}), y)
+    with pytest.raises(ValueError, match="a column is called '': want a name"):
+        MoERegressor(1).fit(frame.rename(columns={"b": ""}), y)
     for seed in (-1, 2**64):
         with pytest.raises(ValueError, match=f"random_state = {seed}: want a whole number from 0 on"):
             MoERegressor(1, random_state=seed).fit(x, y)

@@ -281,6 +281,8 @@ class MoERegressor(RegressorMixin, BaseEstimator):
         names = list(columns)
         if "(intercept)" in names:
             raise ValueError("a column is called '(intercept)', as intercepts are: want another name")
+        if "" in names:
+            raise ValueError("a column is called '': want a name")
         columns[target] = np.asarray(y_values, dtype=float)
         return columns, levels, target, names
 
