@@ -79,6 +79,7 @@ moe <- function(formula, data, k = 1:4, activation = NULL, family = "gaussian", 
     asked$na.action <- quote(stats::na.pass)
     refuse_empty(eval(asked, parent.frame()))
   }
+  refuse_missing(frame)
   refuse_weights(model.weights(frame), rownames(frame))
   seen <- if (missing(data)) environment(formula) else data
   terms <- list(both = attr(frame, "terms"), experts = terms(split$experts, data = seen),
@@ -111,6 +112,14 @@ refuse_empty <- function(frame) {
   gone <- names(frame)[vapply(frame, function(v) all(is.na(v)), NA)]
   if (length(gone)) refuse("every value of ", gone[1], " is missing (NA), and no row is left")
   refuse("every row lacks a value, and none is left")
+}
+
+# What na.pass leaves in a model frame.
+refuse_missing <- function(frame) {
+  for (name in names(frame)) if (anyNA(frame[[name]]) && name != "(weights)") {
+    row <- which(rowSums(is.na(as.matrix(frame[[name]]))) > 0)[1]
+    refuse("row ", rownames(frame)[row], " of ", name, " is missing (NA): want na.action = na.omit or na.exclude")
+  }
 }
 
 refuse_weights <- function(weights, rows) {

@@ -237,6 +237,12 @@ test_that("draws stand where the rows of na.exclude were", {
   expect_equal(dim(simulate(fit, 2, newdata = airquality[1:4, ])), c(4, 2))
 })
 
+test_that("na.pass leaves no missing value to a fit", {
+  a <- airquality
+  for (f in c(Ozone ~ Wind, Wind ~ Ozone, Temp ~ poly(Wind, 2) + log(Ozone)))
+    expect_error(moe(f, a, k = 1, na.action = na.pass), "row 5 of .*Ozone.* is missing \\(NA\\): want na.action = na.omit")
+})
+
 test_that("of trials the picture has shares of successes", {
   skip_without_command()
   set.seed(1)
