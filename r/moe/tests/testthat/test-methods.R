@@ -243,21 +243,6 @@ test_that("na.pass leaves no missing value to a fit", {
     expect_error(moe(f, a, k = 1, na.action = na.pass), "row 5 of .*Ozone.* is missing \\(NA\\): want na.action = na.omit")
 })
 
-test_that("of trials the picture has shares of successes", {
-  skip_without_command()
-  set.seed(1)
-  d <- data.frame(x = rnorm(100), m = 1 + rpois(100, 5))
-  d$bi <- rbinom(100, d$m, plogis(d$x))
-  fit <- quiet(moe(cbind(bi, m - bi) ~ x, d, k = 1, family = "binomial"))
-  expect_equal(moe:::share_label(fit$formula), "bi / m")
-  expect_equal(moe:::share_label(cbind(a, b) ~ x), "a / (a + b)")
-  expect_equal(moe:::share_label(both ~ x), "both / trials")
-  pdf(NULL)
-  on.exit(dev.off())
-  plot(fit)
-  expect_lt(par("usr")[4], 1.1)
-})
-
 test_that("print and summary have the warnings of the command's screen", {
   skip_without_command()
   fit <- moe(dist ~ speed, cars, k = 2)
