@@ -88,9 +88,6 @@ The exit code is 0 where the least eigenvalue of G_n is above 0, so that a gradi
 	return cmd
 }
 
-// singular is what counts as 0 beside the largest eigenvalue of G_n.
-const singular = 1e-12
-
 func (f *diverseFlags) gram(cmd *cobra.Command) error {
 	if err := f.check(mostWeights); err != nil {
 		return err
@@ -106,7 +103,7 @@ func (f *diverseFlags) gram(cmd *cobra.Command) error {
 		return err
 	}
 	ideal, own := s.Least()
-	holds := own > singular*s.Own[0]
+	holds := own > diverse.Singular*s.Own[0]
 	if !holds {
 		own = 0
 	}
@@ -252,28 +249,28 @@ const stageTraining host.Stage = "training"
 
 // diverseState is where a training begins or ends.
 type diverseState struct {
-	Lambda      float64 `json:"lambda"`
-	Steps       int     `json:"steps"`
-	Train       float64 `json:"train"`
-	Test        float64 `json:"test"`
-	Gradient    float64 `json:"gradient"`
-	Residual    float64 `json:"residual"`
-	Bound       float64 `json:"bound"` // −1 where s_m(D) is 0
-	Least       float64 `json:"gn_least"`
-	Discrepancy float64 `json:"discrepancy"`
+	Lambda      float64  `json:"lambda"`
+	Steps       int      `json:"steps"`
+	Train       float64  `json:"train"`
+	Test        float64  `json:"test"`
+	Gradient    float64  `json:"gradient"`
+	Residual    float64  `json:"residual"`
+	Bound       *float64 `json:"bound"` // null where D has a rank below m
+	Least       float64  `json:"gn_least"`
+	Discrepancy float64  `json:"discrepancy"`
 }
 
 func newDiverseState(s diverse.State, n int, lambda float64) diverseState {
 	out := diverseState{Lambda: lambda, Steps: s.Steps, Train: s.Loss, Test: s.Test, Gradient: s.Gradient,
 		Residual: s.Residual, Least: s.Least, Discrepancy: s.Discrepancy}
-	if out.Bound = s.Bound(n); math.IsInf(out.Bound, 1) {
-		out.Bound = -1
+	if bound := s.Bound(n); !math.IsInf(bound, 1) {
+		out.Bound = &bound
 	}
 	return out
 }
 
 // within says whether ‖r‖ ≤ ‖∂L/∂W‖/s_m(D), to rounding.
-func (s diverseState) within() bool { return s.Bound < 0 || s.Residual <= s.Bound*(1+1e-6)+1e-14 }
+func (s diverseState) within() bool { return s.Bound == nil || s.Residual <= *s.Bound*(1+1e-6)+1e-14 }
 
 // diverseTrainJSON is the JSON of moe diverse train.
 type diverseTrainJSON struct {
@@ -308,8 +305,12 @@ func (j diverseTrainJSON) say(cmd *cobra.Command) error {
 		if i == 0 {
 			name = "at the start"
 		}
-		err = errors.Join(err, say(cmd, "%-14s %6d  %10.4g  %10.4g  %10.4g  %10.4g  %10.4g  %8.4f  %8.5f", name,
-			s.Steps, s.Train, s.Test, s.Gradient, s.Residual, s.Bound, s.Least, s.Discrepancy))
+		bound := "none"
+		if s.Bound != nil {
+			bound = fmt.Sprintf("%.4g", *s.Bound)
+		}
+		err = errors.Join(err, say(cmd, "%-14s %6d  %10.4g  %10.4g  %10.4g  %10.4g  %10s  %8.4f  %8.5f", name,
+			s.Steps, s.Train, s.Test, s.Gradient, s.Residual, bound, s.Least, s.Discrepancy))
 	}
 	return err
 }

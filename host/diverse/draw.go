@@ -78,6 +78,9 @@ func (s *Spectra) Least() (ideal, own float64) {
 	return s.Ideal[len(s.Ideal)-1], s.Own[len(s.Own)-1]
 }
 
+// Singular is what counts as 0 beside the largest eigenvalue of G_n: D has a rank below m.
+const Singular = 1e-12
+
 // State is where a training stands.
 type State struct {
 	Steps       int
@@ -85,7 +88,7 @@ type State struct {
 	Test        float64 // the same on the test points; 0 where there are none
 	Gradient    float64 // ‖∂L/∂W‖
 	Residual    float64 // ‖r‖, r = (f − y)/m
-	Least       float64 // λ_m(G_n) = s_m(D)²/n
+	Least       float64 // λ_m(G_n) = s_m(D)²/n, 0 up to [Singular]
 	Discrepancy float64 // L2(W)
 }
 
@@ -159,8 +162,12 @@ func (s *Draw) state(ctx context.Context, w, y []float64, set TrainSettings) (ou
 		t := Residuals(at, s.V, set.TestX, set.TestY)
 		out.Test = floats.Dot(t, t) / float64(2*len(t))
 	}
-	if out.Least, err = Least(GramOf(at, s.X)); err != nil {
+	own, err := values(GramOf(at, s.X))
+	if err != nil {
 		return out, err
+	}
+	if least := own[0]; least > Singular*own[len(own)-1] {
+		out.Least = least
 	}
 	out.Discrepancy = math.Sqrt(max(Discrepancy(at), 0))
 	return out, nil

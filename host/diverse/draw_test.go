@@ -82,6 +82,37 @@ func TestDrawn(t *testing.T) {
 	}
 }
 
+// TestNoBound: D has n·d rows, so that with more points its rank is below m whatever the draw. There is no bound then,
+// neither where the least eigenvalue rounds to below 0 nor where it rounds to above.
+func TestNoBound(t *testing.T) {
+	const n, m, d = 3, 10, 3
+	above, below := 0, 0
+	for seed := range uint64(12) {
+		draw := NewDraw(seed, n, m, d)
+		rounded, err := Least(GramOf(draw.W, draw.X))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if rounded > 0 {
+			above++
+		} else {
+			below++
+		}
+		begin, end, err := draw.Train(t.Context(), make([]float64, m), TrainSettings{Lambda: 0, Steps: 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range []State{begin, end} {
+			if s.Least != 0 || !math.IsInf(s.Bound(n), 1) {
+				t.Errorf("seed %d: least %v, bound %v, of rank %d at most", seed, s.Least, s.Bound(n), n*d)
+			}
+		}
+	}
+	if above == 0 || below == 0 {
+		t.Errorf("%d draws round to above 0 and %d to below: the seeds try only one side", above, below)
+	}
+}
+
 // TestTrain: training lowers the loss to what the weights can do, keeps ‖r‖ below its
 // bound, and with a large λ lowers the discrepancy; where it begins is the same.
 func TestTrain(t *testing.T) {
