@@ -331,6 +331,34 @@ func TestLostDigits(t *testing.T) {
 	}
 }
 
+// TestScaleOutOfRange: g⁴ overflows beyond 1e75 and underflows below 1e−77, and the verdict says so in place of judging
+// what is left; within, the verdict is that of g, and a constant is one at any scale.
+func TestScaleOutOfRange(t *testing.T) {
+	for _, act := range []sdk.Func{identity, relu, square, absolute} {
+		for by, reason := range map[float64]string{
+			1e77: "overflow: rescale g", 1e100: "overflow: rescale g", 1e300: "overflow: rescale g", 1e70: "", 1e-70: "",
+			1e-80: "underflow: rescale g", 1e-100: "underflow: rescale g", 1e-200: "underflow: rescale g", 1e-300: "underflow: rescale g",
+		} {
+			if by == 1e300 && act.Name == square.Name {
+				by = 1e290 // g itself is finite
+			}
+			scaled := fn("scaled", func(z float64) float64 { return by * act.G(z) }, func(z float64) float64 { return by * act.DG(z) }, act.Kinks...)
+			_, v := solve(t, scaled, 0)
+			if v.Valid != (reason == "") || len(v.Reasons) > 1 || !strings.Contains(strings.Join(v.Reasons, ""), reason) {
+				t.Errorf("%g·%s: %v, want %q", by, act.Name, v.Reasons, reason)
+			}
+			if whole, err := solver.Validate(t.Context(), scaled, 0.05); err != nil || whole.Verdict.Valid && reason != "" {
+				t.Errorf("%g·%s: %+v, %v", by, act.Name, whole, err)
+			}
+		}
+	}
+	for _, c := range []float64{1e-300, 1e-200, 1e-70, 1e70} {
+		if _, v := solve(t, fn("constant", func(float64) float64 { return c }, flat), 0); v.Valid || !strings.Contains(v.Reasons[0], "g is constant") {
+			t.Errorf("the constant %g: %v", c, v.Reasons)
+		}
+	}
+}
+
 func BenchmarkSolve(b *testing.B) {
 	m := quadrature(b, relu)
 	s := m.System(0.05)

@@ -301,18 +301,33 @@ type cubicJSON struct {
 }
 
 type systemJSON struct {
-	Matrix   [3][3]float64 `json:"matrix"`
-	RHS      [3]float64    `json:"rhs"`
-	Rank     int           `json:"rank"`
-	Cond     float64       `json:"cond"`
-	Residual float64       `json:"residual"`
+	Matrix   [3][3]*float64 `json:"matrix"`
+	RHS      [3]*float64    `json:"rhs"`
+	Rank     int            `json:"rank"`
+	Cond     float64        `json:"cond"`
+	Residual float64        `json:"residual"`
 }
 
 type conditionJSON struct {
-	Name      string  `json:"name"`
-	Value     float64 `json:"value"`
-	Tolerance float64 `json:"tolerance"`
-	Holds     bool    `json:"holds"`
+	Name      string   `json:"name"`
+	Value     *float64 `json:"value"`
+	Tolerance *float64 `json:"tolerance"`
+	Holds     bool     `json:"holds"`
+}
+
+// finiteOrNil is null for a number that overflows.
+func finiteOrNil(v float64) *float64 {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return nil
+	}
+	return &v
+}
+
+func row3(v [3]float64) (out [3]*float64) {
+	for i := range v {
+		out[i] = finiteOrNil(v[i])
+	}
+	return out
 }
 
 func newValidationJSON(plugin *catalog.Plugin, a verdict.Activation) *validationJSON {
@@ -324,23 +339,27 @@ func newValidationJSON(plugin *catalog.Plugin, a verdict.Activation) *validation
 		Transform:         transformJSON{t.Alpha, t.Beta, t.Gamma, t.Delta, t.C4, t.C2},
 		Cubic:             cubicJSON(t.Cubic),
 		Conditions:        []conditionJSON{},
-		System:            systemJSON{v.System.Matrix, v.System.RHS, s.Rank, s.Cond, s.Residual},
+		System:            systemJSON{RHS: row3(v.System.RHS), Rank: s.Rank, Cond: s.Cond, Residual: s.Residual},
 	}
 	j.Activation = newActivationJSON(plugin)
 	for _, c := range s.Checks {
-		j.Conditions = append(j.Conditions, conditionJSON(c))
+		j.Conditions = append(j.Conditions, conditionJSON{c.Name, finiteOrNil(c.Value), finiteOrNil(c.Tolerance), c.Holds})
+	}
+	for i, row := range v.System.Matrix {
+		j.System.Matrix[i] = row3(row)
 	}
 	j.Moments.Own, j.Moments.MaxDifference = v.OwnMoments, v.MomentsDifference
 	j.Noise.K, j.Noise.D = a.Design.K, a.Design.D
 	if n := v.Noise; n != nil {
-		j.Noise.V4, j.Noise.V2 = &n.V4, &n.V2
+		j.Noise.V4, j.Noise.V2 = finiteOrNil(n.V4), finiteOrNil(n.V2)
 		j.Noise.Samples, j.Noise.Cubic = wholeRows(a.Polynomial.L4), wholeRows(a.Polynomial.Spectral)
 	}
 	j.Optimal = newOptimalJSON(a)
 	if o := v.OneHiddenLayer; o != nil {
-		j.OneHiddenLayer.P1, j.OneHiddenLayer.P2, j.OneHiddenLayer.P3, j.OneHiddenLayer.Rho = o.P1, o.P2, o.P3, &o.Rho
+		j.OneHiddenLayer.P1, j.OneHiddenLayer.P2, j.OneHiddenLayer.P3, j.OneHiddenLayer.Rho = o.P1, o.P2, o.P3,
+			finiteOrNil(o.Rho)
 	}
-	if r := a.RhoRange; r != nil {
+	if r := a.RhoRange; r != nil && finiteOrNil(r.Max-r.Min) != nil {
 		j.OneHiddenLayer.P2Range, j.OneHiddenLayer.RhoRange = &r.P2, &[2]float64{r.Min, r.Max}
 	}
 	j.Strong.Answer, j.Strong.Reason = string(a.Strong.Answer), a.Strong.Reason
