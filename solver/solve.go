@@ -29,9 +29,9 @@ type Verdict struct {
 	Cond     float64
 	Residual float64
 	Checks   []Check
-	// SignsIdentifiable is false where g is even as far as its moments show:
-	// then a_i and −a_i give the same data.
-	SignsIdentifiable bool
+	// SignsIdentifiable says that g has an odd part as its moments show, and Even that it has none: then a_i and −a_i
+	// give the same data. Neither holds where that cannot be told from the moments.
+	SignsIdentifiable, Even bool
 }
 
 // Fail adds a failed check from outside, such as that of a plugin's own
@@ -73,10 +73,10 @@ func Solve(m sdk.Moments, s sdk.System, sigma float64) (Transform, Verdict) {
 		v.Fail(reason)
 	}
 	std := scale.of(tableOf(m))
+	v.SignsIdentifiable = std.odd()
 	q4 := std.equations(4)
 	if err := q4.aerr + q4.berr; !v.check("the moments are exact enough to tell", err, resolved, err <= resolved) {
-		v.Fail(fmt.Sprintf("the moments are too inexact to tell (the mean of g is %.3g standard deviations): take "+
-			"the constant off g, or declare its kinks", scale.mean/scale.sd))
+		v.Fail("the moments are too inexact to tell" + q4.whyInexact(scale))
 		return Transform{Sigma: sigma}, v
 	}
 
@@ -97,7 +97,7 @@ func Solve(m sdk.Moments, s sdk.System, sigma float64) (Transform, Verdict) {
 	t.C2 = q2.coefficient(x) * variance
 
 	t.Cubic = solveCubic(std.equations(3), scale)
-	v.SignsIdentifiable = std.odd()
+	v.Even = !v.SignsIdentifiable
 	return t.At(sigma), v
 }
 
@@ -119,6 +119,22 @@ func outOfRange(m sdk.Moments, variance float64) string {
 		return "the moments of g underflow: rescale g, which is too small for them"
 	}
 	return ""
+}
+
+// whyInexact says of a system whose errors are too large where they come from, and what to do about it if something
+// can be done. Standardising loses as many digits as (mean/sd)⁴ has.
+func (e equations) whyInexact(a affine) string {
+	size := floats.Norm(e.b, 2)
+	for _, row := range e.a {
+		size = math.Hypot(size, floats.Norm(row, 2))
+	}
+	switch {
+	case math.Abs(a.mean) > 100*a.sd:
+		return fmt.Sprintf(" (the mean of g is %.3g standard deviations): take the constant off g", a.mean/a.sd)
+	case e.aerr+e.berr <= zeroTol*size:
+		return fmt.Sprintf(": those of g standardised go up to %.2g, most of which comes from rare Z", size)
+	}
+	return ": g changes too fast for their quadrature; where that is at a kink, declare it"
 }
 
 // pick returns the solution: of minimum raw norm, moved off if the coefficient

@@ -359,6 +359,63 @@ func TestScaleOutOfRange(t *testing.T) {
 	}
 }
 
+// TestEven: whether g is even is told by itself, whatever else the moments are too inexact for, and what cannot be told
+// is not called even. sin(20z) is odd, and its moments up to order 4 vanish with e^(−200).
+func TestEven(t *testing.T) {
+	type answer struct{ signs, even bool }
+	yes, no, untold := answer{true, false}, answer{false, true}, answer{}
+	for _, c := range []struct {
+		name string
+		g    func(z float64) float64
+		want answer
+	}{
+		{"exp(2.5z)", func(z float64) float64 { return math.Exp(2.5 * z) }, yes},
+		{"exp(3z)", func(z float64) float64 { return math.Exp(3 * z) }, yes},
+		{"z·exp(2z)", func(z float64) float64 { return z * math.Exp(2*z) }, yes},
+		{"z^15", func(z float64) float64 { return math.Pow(z, 15) }, yes},
+		{"tanh+1000", func(z float64) float64 { return math.Tanh(z) + 1000 }, yes},
+		{"relu+1e6", func(z float64) float64 { return max(z, 0) + 1e6 }, yes},
+		{"z²+1e6", func(z float64) float64 { return z*z + 1e6 }, no},
+		{"cosh(3z)", func(z float64) float64 { return math.Cosh(3 * z) }, no},
+		{"|z|", math.Abs, no},
+		{"1e-200·z²", func(z float64) float64 { return 1e-200 * z * z }, no},
+		{"constant", func(float64) float64 { return 7 }, no},
+		{"sin(20z)", func(z float64) float64 { return math.Sin(20 * z) }, untold},
+		{"z²+sin(20z)", func(z float64) float64 { return z*z + math.Sin(20*z) }, untold},
+		{"1e300·z", func(z float64) float64 { return 1e300 * z }, untold},
+		{"1e-300·z", func(z float64) float64 { return 1e-300 * z }, untold},
+		{"exp(z²/8)", func(z float64) float64 { return math.Exp(z * z / 8) }, untold},
+	} {
+		v, err := solver.Validate(t.Context(), fn(c.name, c.g, flat, 0), 0.05)
+		if err != nil {
+			t.Fatal(c.name, err)
+		}
+		if got := (answer{v.Verdict.SignsIdentifiable, v.Verdict.Even}); got != c.want {
+			t.Errorf("%s: signs and even are %v, want %v", c.name, got, c.want)
+		}
+	}
+}
+
+// TestAdvice: what a verdict advises can work. The constant is taken off where there is one, and kinks are declared where
+// g changes too fast.
+func TestAdvice(t *testing.T) {
+	for _, c := range []struct {
+		name, want string
+		g          func(z float64) float64
+	}{
+		{"z^15", "comes from rare Z", func(z float64) float64 { return math.Pow(z, 15) }},
+		{"exp(3z)", "comes from rare Z", func(z float64) float64 { return math.Exp(3 * z) }},
+		{"relu+1e6", "take the constant off g", func(z float64) float64 { return max(z, 0) + 1e6 }},
+		{"sin(2000z)", "changes too fast for their quadrature", func(z float64) float64 { return math.Sin(2000 * z) }},
+	} {
+		_, v := solve(t, fn(c.name, c.g, flat), 0.05)
+		if v.Valid || len(v.Reasons) != 1 || !strings.Contains(v.Reasons[0], c.want) ||
+			strings.Contains(v.Reasons[0], "constant off") != (c.name == "relu+1e6") || strings.Contains(v.Reasons[0], "kink") != (c.name == "sin(2000z)") {
+			t.Errorf("%s: %v, want %q", c.name, v.Reasons, c.want)
+		}
+	}
+}
+
 func BenchmarkSolve(b *testing.B) {
 	m := quadrature(b, relu)
 	s := m.System(0.05)

@@ -184,6 +184,7 @@ type validationJSON struct {
 	// of an expression: g′, kinks, where it overflows; of a table: its range and error
 	Notes             []string        `json:"notes,omitempty"`
 	SignsIdentifiable bool            `json:"signs_identifiable"`
+	Even              bool            `json:"even"` // false beside false: the signs cannot be told from the moments
 	Transform         transformJSON   `json:"transform"`
 	Cubic             cubicJSON       `json:"cubic"`
 	System            systemJSON      `json:"system"`
@@ -335,11 +336,11 @@ func newValidationJSON(plugin *catalog.Plugin, a verdict.Activation) *validation
 	t, s := v.Transform, v.Verdict
 	j := &validationJSON{
 		Sigma: v.Sigma, Valid: s.Valid, Reasons: append([]string{}, s.Reasons...), Notes: a.Notes,
-		SignsIdentifiable: s.SignsIdentifiable,
-		Transform:         transformJSON{t.Alpha, t.Beta, t.Gamma, t.Delta, t.C4, t.C2},
-		Cubic:             cubicJSON(t.Cubic),
-		Conditions:        []conditionJSON{},
-		System:            systemJSON{RHS: row3(v.System.RHS), Rank: s.Rank, Cond: s.Cond, Residual: s.Residual},
+		SignsIdentifiable: s.SignsIdentifiable, Even: s.Even,
+		Transform:  transformJSON{t.Alpha, t.Beta, t.Gamma, t.Delta, t.C4, t.C2},
+		Cubic:      cubicJSON(t.Cubic),
+		Conditions: []conditionJSON{},
+		System:     systemJSON{RHS: row3(v.System.RHS), Rank: s.Rank, Cond: s.Cond, Residual: s.Residual},
 	}
 	j.Activation = newActivationJSON(plugin)
 	for _, c := range s.Checks {

@@ -50,6 +50,8 @@ func For(ctx context.Context, given Given, quick bool) ([]*Figure, error) {
 	switch {
 	case !v.Verdict.Valid:
 		return nil, &UnfitError{given.Name, "it is not valid: " + strings.Join(v.Verdict.Reasons, "; ")}
+	case !v.Verdict.SignsIdentifiable && !v.Verdict.Even:
+		return nil, &UnfitError{given.Name, "its moments do not tell the regressors' signs"}
 	case !v.Verdict.SignsIdentifiable:
 		return nil, &UnfitError{given.Name,
 			"it is even, so that the regressors' signs, and with them their errors, cannot be told"}

@@ -191,7 +191,7 @@ func (e *Evidence) unmade(p *problem.Problem) string {
 }
 
 func (e *Evidence) whyEven() string {
-	if e.Marginal != nil || e.Verdict.SignsIdentifiable {
+	if e.Marginal != nil || !e.Verdict.Even {
 		return ""
 	}
 	return "; g is even, so that every tensor of odd order vanishes"

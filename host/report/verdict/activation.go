@@ -120,6 +120,9 @@ func (a Activation) Meaning() string {
 		return "No output transform turns this activation's moments into the tensors that L4 needs, or what it says " +
 			"about itself is wrong. " +
 			"Fits with it can only use the likelihood, from starts that nothing vouches for."
+	case !v.Verdict.SignsIdentifiable && !v.Verdict.Even:
+		return "T2 and T4 identify the regressors and their proportions. The moments of g do not tell the regressors' " +
+			"signs."
 	case !v.Verdict.SignsIdentifiable:
 		return "T2 and T4 identify the regressors and their proportions. g is even, so a regressor and its negative " +
 			"give the same data: no method can tell its sign."
@@ -173,8 +176,11 @@ func conditions(w io.Writer, v solver.Verdict) {
 		}
 		fmt.Fprintf(w, "  %s\t%.4g\t%.2g\t%s\n", c.Name, c.Value, c.Tolerance, verdict)
 	}
-	signs := "yes"
-	if !v.SignsIdentifiable {
+	signs := "cannot be told"
+	switch {
+	case v.SignsIdentifiable:
+		signs = "yes"
+	case v.Even:
 		signs = "no, g is even"
 	}
 	fmt.Fprintf(w, "  signs of the regressors identifiable\t\t\t%s\n", signs)

@@ -52,7 +52,7 @@ func rectifier() Activation {
 func TestActivationText(t *testing.T) {
 	even := rectifier()
 	even.Name = "square"
-	even.Validation.Verdict.SignsIdentifiable = false
+	even.Validation.Verdict.SignsIdentifiable, even.Validation.Verdict.Even = false, true
 	even.Validation.Verdict.Rank = 1
 	even.Validation.Transform.Cubic.Valid = false
 	even.Polynomial, even.Least = Rows{L4: 3e11}, Rows{L4: 2e11}
