@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/gatedlearning/moe/sdk"
+	"github.com/gatedlearning/moe/solver/properties"
 	"gonum.org/v1/gonum/floats"
 )
 
@@ -59,7 +60,7 @@ func Solve(m sdk.Moments, s sdk.System, sigma float64) (Transform, Verdict) {
 	v := Verdict{Valid: true, Cond: 1}
 	scale, varianceErr := standardise(m)
 	variance := scale.sd * scale.sd
-	if why := outOfRange(m, variance); why != "" {
+	if why := properties.OutOfRange(m, variance); why != "" {
 		v.Fail(why)
 		return Transform{Sigma: sigma}, v
 	}
@@ -99,26 +100,6 @@ func Solve(m sdk.Moments, s sdk.System, sigma float64) (Transform, Verdict) {
 	t.Cubic = solveCubic(std.equations(3), scale)
 	v.Even = !v.SignsIdentifiable
 	return t.At(sigma), v
-}
-
-// outOfRange says that g is too large or too small for moments up to g⁴ in numbers of 64 bits; "" where it is not. A
-// constant is not too small.
-func outOfRange(m sdk.Moments, variance float64) string {
-	constant := true
-	for p := range m.Value {
-		for q := range m.Value[p] {
-			if s := m.Value[p][q] + m.Error[p][q]; math.IsNaN(s) || math.IsInf(s, 0) {
-				return "the moments of g overflow: rescale g, which is too large for them"
-			}
-		}
-	}
-	for q := 1; q <= sdk.MaxOrder; q++ {
-		constant = constant && math.Abs(m.Hermite(1, q)) <= m.HermiteError(1, q)
-	}
-	if variance*variance < 0x1p-1022 && !constant {
-		return "the moments of g underflow: rescale g, which is too small for them"
-	}
-	return ""
 }
 
 // whyInexact says of a system whose errors are too large where they come from, and what to do about it if something

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 
 	"github.com/gatedlearning/moe/sdk"
 	"github.com/gatedlearning/moe/sdk/gauss"
@@ -55,7 +54,7 @@ func Validate(ctx context.Context, act sdk.Activation, sigma float64) (*Validati
 	}
 	v.Transform, v.Verdict = Solve(m, v.System, sigma)
 	if !v.Verdict.SignsIdentifiable {
-		if v.Verdict.Even, err = even(ctx, act, grid); err != nil {
+		if v.Verdict.Even, err = properties.Even(ctx, act, grid); err != nil {
 			return nil, err
 		}
 	}
@@ -77,28 +76,6 @@ func Validate(ctx context.Context, act sdk.Activation, sigma float64) (*Validati
 		return nil, err
 	}
 	return v, nil
-}
-
-// even says whether g(−z) = g(z) on the grid, in the mean of the absolute difference: odd moments up to order 4 vanish
-// for some that are not even, and no power of g is taken that could overflow.
-func even(ctx context.Context, act sdk.Activation, grid *gauss.Grid) (bool, error) {
-	z, g := grid.Points()
-	mirror := make([]float64, len(z))
-	for i := range z {
-		mirror[i] = -z[i]
-	}
-	other := make([]float64, len(z))
-	if err := act.Eval(ctx, other, mirror); err != nil {
-		return false, err
-	}
-	mean := grid.Mean(func(_, g float64) float64 { return g })
-	var apart, spread float64
-	for i := 1; i < len(z)-1; i++ {
-		w := (z[i+1] - z[i-1]) * math.Exp(-z[i]*z[i]/2) / 4
-		apart += w * math.Abs(g[i]-other[i])
-		spread += w * (math.Abs(g[i]-mean) + 64*epsilon/zeroTol*math.Abs(g[i]))
-	}
-	return apart <= zeroTol*spread, nil
 }
 
 func (v *Validation) compareMoments(own, quadrature sdk.Moments) {

@@ -344,7 +344,8 @@ func newValidationJSON(plugin *catalog.Plugin, a verdict.Activation) *validation
 	}
 	j.Activation = newActivationJSON(plugin)
 	for _, c := range s.Checks {
-		j.Conditions = append(j.Conditions, conditionJSON{c.Name, finiteOrNil(c.Value), finiteOrNil(c.Tolerance), c.Holds})
+		j.Conditions = append(j.Conditions,
+			conditionJSON{c.Name, finiteOrNil(c.Value), finiteOrNil(c.Tolerance), c.Holds})
 	}
 	for i, row := range v.System.Matrix {
 		j.System.Matrix[i] = row3(row)

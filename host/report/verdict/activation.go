@@ -121,8 +121,8 @@ func (a Activation) Meaning() string {
 			"about itself is wrong. " +
 			"Fits with it can only use the likelihood, from starts that nothing vouches for."
 	case !v.Verdict.SignsIdentifiable && !v.Verdict.Even:
-		return "T2 and T4 identify the regressors and their proportions. The moments of g do not tell the regressors' " +
-			"signs."
+		return "T2 and T4 identify the regressors and their proportions. The moments of g do not tell the " +
+			"regressors' signs."
 	case !v.Verdict.SignsIdentifiable:
 		return "T2 and T4 identify the regressors and their proportions. g is even, so a regressor and its negative " +
 			"give the same data: no method can tell its sign."
