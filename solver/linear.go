@@ -39,6 +39,7 @@ type solution struct {
 	rank      int
 	cond      float64 // largest singular value over the smallest one that counts
 	smallest  float64 // the smallest that counts; 0 at rank 0
+	gain      float64 // ‖λ‖ with aᵀλ = c: what errors of the equations become in the coefficient
 	residual  float64 // ‖a·x − b‖
 	tolerance float64 // of the residual, for the system to be consistent
 }
@@ -71,6 +72,7 @@ func (e equations) solve() solution {
 		}
 		s.rank++
 		s.smallest, s.cond = sv, values[0]/sv
+		s.gain = math.Hypot(s.gain, floats.Dot(right, e.c)/sv)
 		floats.AddScaled(s.x, floats.Dot(mat.Col(nil, j, &u), e.b)/sv, right)
 	}
 	s.residual = e.distance(s.x)
@@ -93,14 +95,14 @@ func (e equations) distance(x []float64) float64 { return floats.Norm(e.rows(x),
 func (e equations) coefficient(x []float64) float64 { return e.c0 + floats.Dot(e.c, x) }
 
 // coefficientTol is what separates the coefficient from 0: zeroTol, or ten
-// times the error that it inherits from the moments, directly and through x.
+// times the error that it inherits from the moments, directly and through x: of a·x = b it is λ·(δb − δa·x), where
+// δb has the rounding of the solution too. Along free directions x is not held, and ‖c‖/smallest takes the place of ‖λ‖.
 func (e equations) coefficientTol(s solution, x []float64) float64 {
-	norm := floats.Norm(x, 2)
-	xerr := 0.0
-	if s.rank > 0 {
-		xerr = (e.berr + e.aerr*norm) / s.smallest
+	norm, gain := floats.Norm(x, 2), s.gain
+	if len(s.free) > 0 && s.rank > 0 {
+		gain = floats.Norm(e.c, 2) / s.smallest
 	}
-	err := e.c0err + floats.Norm(e.c, 2)*xerr
+	err := e.c0err + gain*(e.berr+e.aerr*norm+8*epsilon*(floats.Norm(e.b, 2)+s.cond*s.smallest*norm))
 	for j, c := range e.cerr {
 		err += c * math.Abs(x[j])
 	}

@@ -106,9 +106,6 @@ func Solve(m sdk.Moments, s sdk.System, sigma float64) (Transform, Verdict) {
 // can be done. Standardising loses as many digits as (mean/sd)⁴ has.
 func (e equations) whyInexact(a affine) string {
 	size := floats.Norm(e.b, 2)
-	for _, row := range e.a {
-		size = math.Hypot(size, floats.Norm(row, 2))
-	}
 	switch {
 	case math.Abs(a.mean) > 100*a.sd:
 		return fmt.Sprintf(" (the mean of g is %.3g standard deviations): take the constant off g", a.mean/a.sd)
@@ -143,9 +140,17 @@ func (v *Verdict) condition1(e equations, s solution, x []float64) {
 				i+1, s.rank))
 		}
 	}
-	c, tol := e.coefficient(x), e.coefficientTol(s, x)
-	if !v.check("c4 is not zero", c, tol, math.Abs(c) > tol) {
-		v.Fail("c4 = 0: S4 has no He4 part to learn the regressors from")
+	v.seen("c4", e.coefficient(x), e.coefficientTol(s, x), "S4 has no He4 part to learn the regressors from")
+}
+
+// seen checks that a coefficient is not 0. It is called 0 where it is so to rounding.
+func (v *Verdict) seen(name string, c, tol float64, without string) {
+	switch {
+	case v.check(name+" is not zero", c, tol, math.Abs(c) > tol):
+	case math.Abs(c) <= 1e-3*zeroTol && tol <= 1e3*zeroTol:
+		v.Fail(name + " = 0: " + without)
+	default:
+		v.Fail(fmt.Sprintf("%s cannot be told from 0 (%s = %.2g, tolerance %.2g): %s", name, name, c, tol, without))
 	}
 }
 
@@ -155,10 +160,7 @@ func (v *Verdict) condition2(e equations, s solution, x []float64) {
 	if !v.check("S2 has no He1 part", r, s.tolerance, math.Abs(r) <= s.tolerance) {
 		v.Fail("no δ removes the He1 part of S2")
 	}
-	c, tol := e.coefficient(x), e.coefficientTol(s, x)
-	if !v.check("c2 is not zero", c, tol, math.Abs(c) > tol) {
-		v.Fail("c2 = 0: S2 has no He2 part to find the regressors' span from")
-	}
+	v.seen("c2", e.coefficient(x), e.coefficientTol(s, x), "S2 has no He2 part to find the regressors' span from")
 }
 
 // solveCubic solves the third-order system (001, method 1). It is invalid for

@@ -416,6 +416,34 @@ func TestAdvice(t *testing.T) {
 	}
 }
 
+// TestCoefficientTolerance: with four values (g−a)(g−b)(g−c)(g−d) = 0, so that Q4(g) is constant and c4 = 0 exactly,
+// at full rank: none is valid. z beyond 2.5 and 0 before has c4 = 0.00112793 by composite Gauss–Legendre rules.
+func TestCoefficientTolerance(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		var at, by [3]float64
+		for i := range at {
+			at[i] = float64(rapid.IntRange(-25, 25).Draw(rt, "jump at")) / 10
+			by[i] = float64(rapid.IntRange(-20, 20).Draw(rt, "by")) / 10
+		}
+		four := fn("four values", func(z float64) (y float64) {
+			for i := range at {
+				y += by[i] * unit(z-at[i])
+			}
+			return y
+		}, flat, at[:]...)
+		if _, v := solve(t, four, 0); v.Valid {
+			rt.Errorf("jumps at %v by %v: %+v", at, by, v)
+		}
+	})
+	tr, v := solve(t, fn("z beyond 2.5", func(z float64) float64 { return z * unit(z-2.5) }, nil, 2.5), 0)
+	if !v.Valid || math.Abs(tr.C4/0.00112793-1) > 1e-5 {
+		t.Errorf("z beyond 2.5: %+v, c4 = %v", v, tr.C4)
+	}
+	if _, v := solve(t, fn("tanh(1000z)", func(z float64) float64 { return math.Tanh(1000 * z) }, nil), 0); v.Valid || !strings.Contains(v.Reasons[0], "c4 cannot be told from 0 (c4 = 8e-10, tolerance 1e-09)") {
+		t.Errorf("tanh(1000z): %v", v.Reasons)
+	}
+}
+
 func BenchmarkSolve(b *testing.B) {
 	m := quadrature(b, relu)
 	s := m.System(0.05)

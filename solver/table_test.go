@@ -124,12 +124,17 @@ func TestTolerances(t *testing.T) {
 	if want := 1e-9*4*math.Sqrt2 + 2*(3e-5+1e-5*norm); !(math.Abs(s.tolerance/want-1) <= 1e-12) || s.rank != 2 || !(math.Abs(s.cond-2) <= 1e-14) || !(math.Abs(s.smallest-2) <= 1e-14) {
 		t.Errorf("%+v, want a tolerance of %v", s, want)
 	}
-	x := []float64{-1, 2} // the error of a coefficient takes no sign
-	xerr := (3e-5 + 1e-5*norm) / 2
-	if got, want := e.coefficientTol(s, x), 10*(2e-4+5*xerr+1e-4+2*5e-4); !(math.Abs(got/want-1) <= 1e-12) {
+	x := []float64{-1, 2}          // the error of a coefficient takes no sign
+	gain := math.Hypot(3./4, 4./2) // ‖λ‖ with aᵀλ = c
+	through := gain * (3e-5 + 1e-5*norm + 8*0x1p-53*(4*math.Sqrt2+4*norm))
+	if got, want := e.coefficientTol(s, x), 10*(2e-4+through+1e-4+2*5e-4); !(math.Abs(got/want-1) <= 1e-12) {
 		t.Errorf("tolerance of the coefficient %v, want %v", got, want)
 	}
-	s.rank = 0
+	s.free = [][]float64{{0, 1}}
+	if got, want := e.coefficientTol(s, x), 10*(2e-4+5./2*through/gain+1e-4+2*5e-4); !(math.Abs(got/want-1) <= 1e-12) {
+		t.Errorf("tolerance of the coefficient with a free direction %v, want %v", got, want)
+	}
+	s.rank, s.gain = 0, 0
 	if got, want := e.coefficientTol(s, x), 10*(2e-4+1e-4+2*5e-4); !(math.Abs(got/want-1) <= 1e-12) {
 		t.Errorf("tolerance of the coefficient without a rank %v, want %v", got, want)
 	}
@@ -145,7 +150,7 @@ func TestTolerances(t *testing.T) {
 		large, small float64
 		rank         int
 	}{{1e3, .9e-5, 1}, {1e3, 1.1e-5, 2}, {1e-3, .9e-8, 1}, {1e-3, 1.1e-8, 2}} {
-		e := equations{a: [][]float64{{c.large, 0}, {0, c.small}}, b: []float64{1, 0}}
+		e := equations{a: [][]float64{{c.large, 0}, {0, c.small}}, b: []float64{1, 0}, c: make([]float64, 2)}
 		if s := e.solve(); s.rank != c.rank {
 			t.Errorf("case %d: %+v", i, s)
 		}
