@@ -12,6 +12,7 @@ import (
 	"github.com/gatedlearning/moe/host"
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/infer"
 	"github.com/gatedlearning/moe/host/sample"
 	"github.com/gatedlearning/moe/internal/testslow"
 	"github.com/gatedlearning/moe/plugins/identity"
@@ -134,6 +135,48 @@ func TestWeightsOfAnySize(t *testing.T) {
 		}
 		if got := m.Fit.LogLikelihood / scale; math.Abs(got-want.Fit.LogLikelihood) > 1e-8*math.Abs(want.Fit.LogLikelihood) {
 			t.Errorf("weights times %v: log-likelihood %v, want %v", scale, got, want.Fit.LogLikelihood)
+		}
+	}
+}
+
+// TestCertificateOfWeights: the certificate of rows that all weigh w is that of w copies of each: the statistics go with
+// w, also across powers of two, by which weights are divided in a search, and the p-values with them. Rows that depend
+// on those before them are rows, whatever they weigh. One expert has one optimum, and targets the same random numbers.
+func TestCertificateOfWeights(t *testing.T) {
+	x, y := drawn(t, identity.Family, 400, 3, 2, 4) // of two experts
+	fit := func(weight, first float64) map[string]fitted.CertificateTest {
+		w := make([]float64, len(y))
+		for i := range w {
+			w[i] = weight
+		}
+		w[0] = first
+		m, err := host.Fit(t.Context(), activation(t, identity.Family), dataset.WeightedMatrix(x, y, w), host.Config{K: 1, Intercepts: host.BothIntercepts})
+		if err != nil {
+			t.Fatal(err)
+		}
+		out := map[string]fitted.CertificateTest{}
+		for _, test := range m.Fit.Certificate.Tests {
+			out[test.Name] = test
+		}
+		return out
+	}
+	want := fit(8, 8) // clearly suspect, so that all are made with the same draws again
+	for _, c := range []struct{ weight, first float64 }{
+		{16, 16}, {16, 15.9}, {15.9, 15.9}, {12, 12},
+	} {
+		got := fit(c.weight, c.first)
+		if len(got) != len(want) {
+			t.Errorf("weights of %v: %d tests, want %d", c.weight, len(got), len(want))
+		}
+		for name, test := range want {
+			size := c.weight / 8
+			if name == infer.DependenceTest {
+				size = 1
+			}
+			// What is taken off for coefficients and skewness does not go with the weights.
+			if v := got[name].Statistic / size; math.Abs(v-test.Statistic) > 0.1*test.Statistic {
+				t.Errorf("weights of %v (the first %v): %s has χ² %v a unit of weight, want %v", c.weight, c.first, name, v, test.Statistic)
+			}
 		}
 	}
 }

@@ -53,7 +53,7 @@ func (t *tests) of(ctx context.Context, p *problem.Problem, q *model.Params) (sp
 	if p.Grouped() {
 		made = specification.GroupTests
 	}
-	tested, err := made(ctx, p.Rows, p.G, q, p.Shape.Estimated(), p.Seed, p.Threads)
+	tested, err := made(ctx, p.Given, p.G, q, p.Shape.Estimated(), p.Seed, p.Threads)
 	if err == nil && t != nil {
 		*t = tests{q, tested}
 	}

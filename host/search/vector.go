@@ -214,7 +214,8 @@ func (t *VectorTask) certify(ctx context.Context, best *Candidate, all []*Candid
 		return nil, "", err
 	}
 	q := best.Vector.Each(func(q *model.Params) *model.Params { return q.Relabel(order) }, order)
-	tested, err := specification.VectorTests(ctx, t.Rows, p.G, q, p.Shape.Free(), p.Seed, p.Threads)
+	rows := t.given()
+	tested, err := specification.VectorTests(ctx, rows, p.G, q, p.Shape.Free(), p.Seed, p.Threads)
 	if c, note, err = judged(tested, err, evidence); c == nil {
 		return nil, note, err
 	}
@@ -224,7 +225,7 @@ func (t *VectorTask) certify(ctx context.Context, best *Candidate, all []*Candid
 	if c.Optimum != infer.Pass || q.K == 1 {
 		return c, "", nil
 	}
-	mass, err := t.Likelihood(t.Rows, q).Mass(ctx, q)
+	mass, err := t.Likelihood(rows, q).Mass(ctx, q)
 	if err != nil {
 		return nil, "", err
 	}
@@ -233,6 +234,18 @@ func (t *VectorTask) certify(ctx context.Context, best *Candidate, all []*Candid
 		c.RestsOn(q.Coordinate(j), mass, len(columns))
 	}
 	return c, "", nil
+}
+
+// given is the rows with their weights as they were given.
+func (t *VectorTask) given() model.Rows {
+	if !t.one().Weights.Given {
+		return t.Rows
+	}
+	tables := make([]model.Rows, len(t.Problems))
+	for j, p := range t.Problems {
+		tables[j] = p.Given
+	}
+	return model.Beside(tables)
 }
 
 // measure sets the value on all rows of the candidates whose run was on others, or with a

@@ -17,7 +17,7 @@ type Passes struct {
 	Mean   []float64 `json:"mean,omitempty"`
 	SD     []float64 `json:"sd,omitempty"`
 	Target float64   `json:"target"` // root mean square of the target
-	Weight float64   `json:"weight"` // unit of the rows' weights, 1 where there are none
+	Weight float64   `json:"weight"` // unit of the rows' weights: 1
 	// Groups is what the groups weigh; absent where each row has its own expert.
 	Groups float64 `json:"groups,omitempty"`
 
@@ -36,7 +36,7 @@ type Passes struct {
 
 // Squares are sums of squares over rows: see specification.Squares.
 type Squares struct {
-	Rows     int       `json:"rows"`
+	Rows     float64   `json:"rows"`     // the sum of their weights
 	Z        []float64 `json:"z"`        // K, of the experts' predictors
 	Logits   []float64 `json:"logits"`   // K, of the gate's
 	Features []float64 `json:"features"` // D
@@ -71,8 +71,8 @@ func (s *Squares) validate(name string, k, d int) error {
 	if s == nil {
 		return nil
 	}
-	if s.Rows < 1 {
-		return fmt.Errorf("%s.rows = %d, want at least 1", name, s.Rows)
+	if !(s.Rows > 0) {
+		return fmt.Errorf("%s.rows = %v, want more than 0", name, s.Rows)
 	}
 	return cmp.Or(
 		check.Vector(name+".z", s.Z, k),

@@ -45,7 +45,7 @@ func TestPasses(t *testing.T) {
 		{func(p *progress.Passes) { p.Weight = -1 }, "a unit of -1"},
 		{func(p *progress.Passes) { p.Target = math.NaN() }, "fit.passes.target[0] = NaN is not finite"},
 		{func(p *progress.Passes) { p.Squares = nil }, ""},
-		{func(p *progress.Passes) { p.Squares.Rows = 0 }, "fit.passes.squares.rows = 0, want at least 1"},
+		{func(p *progress.Passes) { p.Squares.Rows = 0 }, "fit.passes.squares.rows = 0, want more than 0"},
 		{func(p *progress.Passes) { p.Squares.Z = nil }, "fit.passes.squares.z has 0 values, want 2"},
 		{func(p *progress.Passes) { p.Squares.Features[2] = math.NaN() }, "fit.passes.squares.features[2] = NaN"},
 	})

@@ -439,16 +439,16 @@ func (d groupTargets) draw(w *groupRoom, b *part, experts []int, rng *rand.Rand)
 // on all its rows makes it positive.
 type GroupSums struct {
 	Weight            float64 // of all groups
-	Pairs             int     // groups of two rows and more
-	Products, Squares float64 // Σ d_g and Σ d_g²
+	Pairs             float64 // what those of two rows and more weigh
+	Products, Squares float64 // Σ w_g·d_g and Σ w_g·d_g²
 }
 
 func (s *GroupSums) add(alike, weight float64, rows int) {
 	s.Weight += weight
 	if rows > 1 && weight > 0 {
-		s.Pairs++
-		s.Products += alike
-		s.Squares += alike * alike
+		s.Pairs += weight
+		s.Products += weight * alike
+		s.Squares += weight * alike * alike
 	}
 }
 
@@ -467,7 +467,7 @@ const leastPairs = 14
 // test is that of E d_g = 0 against positive ones, studentised by the products themselves.
 func (s *GroupSums) test() (t infer.Test, why string) {
 	if s.Pairs < leastPairs {
-		return t, fmt.Sprintf("%d groups have two rows or more, want %d", s.Pairs, leastPairs)
+		return t, fmt.Sprintf("%.4g groups have two rows or more, want %d", s.Pairs, leastPairs)
 	}
 	if !(s.Squares > 0) {
 		return t, ""

@@ -326,9 +326,9 @@ func shapeUnder(law mixture.Density, out [][]float64, room, r, y, mean, psi []fl
 	return wide
 }
 
-// Squares are the sums of the squares of what the bounded functions are taken of.
+// Squares are the sums of the squares of what the bounded functions are taken of. Rows is the sum of the weights.
 type Squares struct {
-	Rows         int
+	Rows         float64
 	Z, Logits, X []float64 // of the experts' predictors, of the gate's logits, of the features
 }
 
@@ -355,29 +355,36 @@ func squaresOf(ctx context.Context, rows model.Rows, p *model.Params, predictors
 	predict func(dst []float64, b *model.Block)) (*Squares, error) {
 	out := &Squares{Z: make([]float64, predictors), Logits: make([]float64, p.K), X: make([]float64, p.D)}
 	values := make([]float64, max(predictors, p.Classes())*model.BlockRows)
-	add := func(dst, values []float64, n int) {
+	weighted := make([]float64, model.BlockRows)
+	add := func(dst, values []float64, b *model.Block) {
 		for i := range dst {
-			v := values[i*n : (i+1)*n]
-			dst[i] += floats.Dot(v, v)
+			v := values[i*b.N : (i+1)*b.N]
+			of := v
+			if w := b.Role[model.Weights]; w != nil {
+				of = floats.MulTo(weighted[:b.N], v, w)
+			}
+			dst[i] += floats.Dot(of, v)
 		}
 	}
 	err := model.InOrder(ctx, rows, func(b *model.Block) error {
 		predict(values[:predictors*b.N], b)
-		add(out.Z, values, b.N)
+		add(out.Z, values, b)
 		p.GateLogits(values, b)
-		add(out.Logits, values, b.N)
-		add(out.X, b.X, b.N)
-		out.Rows += b.N
+		add(out.Logits, values, b)
+		add(out.X, b.X, b)
+		for r := range b.N {
+			out.Rows += b.Weight(r)
+		}
 		return nil
 	})
 	return out, err
 }
 
 // rms are the roots of the means of squares that add up to sums over rows; 1 where they are 0.
-func rms(sums []float64, rows int) []float64 {
+func rms(sums []float64, rows float64) []float64 {
 	out := make([]float64, len(sums))
 	for i, sum := range sums {
-		if out[i] = math.Sqrt(sum / float64(rows)); !(out[i] > 0) {
+		if out[i] = math.Sqrt(sum / rows); !(out[i] > 0) {
 			out[i] = 1
 		}
 	}

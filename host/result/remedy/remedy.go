@@ -46,7 +46,7 @@ func Try(ctx context.Context, p *problem.Problem, m *fitted.Model) error {
 	if len(all) == 0 {
 		return nil
 	}
-	rows, narrow := model.Part(p.Rows, remedyRows), p.Units.Into(m.Params())
+	rows, narrow := model.Part(p.Given, remedyRows), p.Units.Into(m.Params())
 	before := loss.NewLikelihood(rows, p.G, narrow, p.Shape.Estimated(), p.Threads)
 	value, err := before.Value(ctx, before.Theta(narrow))
 	if err != nil {
@@ -120,7 +120,7 @@ func besideZero(shape problem.Shape, q *model.Params) *model.Params {
 type tried struct {
 	remedy
 	gain float64 // by how much half the BIC falls on them
-	rows int
+	rows float64 // their weight
 	with *model.Params
 }
 
@@ -132,7 +132,7 @@ func (r remedy) climb(ctx context.Context, p *problem.Problem, rows model.Rows, 
 		return tried{}, err
 	}
 	n, more := after.Rows(), float64(r.shape.Parameters()-p.Shape.Parameters())
-	return tried{r, n*(value-run.Value) - more/2*math.Log(n), after.N(), after.Params(run.X)}, nil
+	return tried{r, n*(value-run.Value) - more/2*math.Log(n), n, after.Params(run.X)}, nil
 }
 
 // passes says whether the tests that judge the remedy pass the rows, or fail by little beside those of the fit.
@@ -145,7 +145,7 @@ func (r tried) passes(ctx context.Context, p *problem.Problem, rows model.Rows) 
 		return false, err
 	}
 	for _, t := range tested.Tests {
-		left := (t.Statistic - float64(t.DF)) * float64(p.N()) / float64(r.rows)
+		left := (t.Statistic - float64(t.DF)) * p.Weights.Total / r.rows
 		if r.judges(t.Name) && t.PValue < infer.Level && left > mostLeft*r.worst {
 			return false, nil
 		}

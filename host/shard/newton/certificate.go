@@ -7,8 +7,6 @@ import (
 	"math"
 	"slices"
 
-	"gonum.org/v1/gonum/floats"
-
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/fitted/advice"
@@ -122,9 +120,6 @@ func (n *Sums) passes(m *fitted.Model, best *climb) (p *progress.Passes, uncerti
 	p = evidenceOf(m)
 	p.Agreeing, p.Met = best.Agreeing, best.Met
 	p.Target, p.Weight = sizeOf(n.second), 1
-	if n.Table.Weights != "" {
-		p.Weight = problem.WeightUnit(n.second.Y[0], n.Table.Rows)
-	}
 	if units != nil {
 		p.Mean, p.SD = units.Mean, units.SD
 	}
@@ -201,9 +196,6 @@ func (n *Sums) sumTests(ctx context.Context, m *fitted.Model, act sdk.Activation
 	if data.N == 0 {
 		return t, nil
 	}
-	for _, b := range data.Blocks {
-		floats.Scale(1/m.Fit.Passes.Weight, b.Role[model.Weights])
-	}
 	rows := unitsOf(m).View(data)
 	if t.groups != nil {
 		t.sums, t.groups, err = spec.SumGroups(ctx, rows, n.first, groupsOf(m), m.Fit.Seed)
@@ -228,7 +220,7 @@ func newTests(spec *specification.Steps, m *fitted.Model) *tests {
 func priorOf(m *fitted.Model) *specification.RowSums {
 	all := &specification.RowSums{Weight: float64(m.Fit.N)}
 	if m.Fit.Weight > 0 {
-		all.Weight = m.Fit.Weight / m.Fit.Passes.Weight
+		all.Weight = m.Fit.Weight
 	}
 	for _, v := range m.Proportions {
 		all.Prior = append(all.Prior, v*all.Weight)
@@ -238,7 +230,7 @@ func priorOf(m *fitted.Model) *specification.RowSums {
 
 // groupsOf is what the draws need to know of all groups.
 func groupsOf(m *fitted.Model) *specification.AllGroups {
-	all := &specification.AllGroups{Weight: m.Fit.Passes.Groups / m.Fit.Passes.Weight, Rows: m.Fit.N,
+	all := &specification.AllGroups{Weight: m.Fit.Passes.Groups, Rows: m.Fit.N,
 		Groups: m.Groups.Count}
 	for _, v := range m.Proportions {
 		all.Prior = append(all.Prior, v*all.Weight)
@@ -328,19 +320,19 @@ func Certify(ctx context.Context, files []string, parts []*Sums, act sdk.Activat
 func (n *Sums) Certificate() bool { return n.tests != nil }
 
 func squaresValues(s *specification.Squares) []float64 {
-	return slices.Concat([]float64{float64(s.Rows)}, s.Z, s.Logits, s.X)
+	return slices.Concat([]float64{s.Rows}, s.Z, s.Logits, s.X)
 }
 
 // squaresOf is what squaresValues wrote, of k experts.
 func squaresOf(v []float64, k int) *specification.Squares {
-	return &specification.Squares{Rows: int(v[0]), Z: v[1 : 1+k], Logits: v[1+k : 1+2*k], X: v[1+2*k:]}
+	return &specification.Squares{Rows: v[0], Z: v[1 : 1+k], Logits: v[1+k : 1+2*k], X: v[1+2*k:]}
 }
 
 func (t *tests) sumsValues() []float64 {
 	out := slices.Concat([]float64{t.sums.Weight, t.sums.Shared}, t.sums.Neighbours.Values(), t.sums.Prior, t.sums.Mass,
 		t.sums.Terms, t.sums.Slopes, t.sums.Telling)
 	if g := t.sums.Groups; g != nil {
-		out = append(out, g.Weight, float64(g.Pairs), g.Products, g.Squares)
+		out = append(out, g.Weight, g.Pairs, g.Products, g.Squares)
 	}
 	return out
 }
@@ -355,7 +347,7 @@ func (t *tests) set(values []float64) {
 		values = values[copy(part, values):]
 	}
 	if s.Groups != nil {
-		*s.Groups = specification.GroupSums{Weight: values[0], Pairs: int(values[1]), Products: values[2],
+		*s.Groups = specification.GroupSums{Weight: values[0], Pairs: values[1], Products: values[2],
 			Squares: values[3]}
 	}
 }
