@@ -3,6 +3,7 @@ package host_test
 import (
 	"context"
 	"math"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -177,6 +178,43 @@ func TestCertificateOfWeights(t *testing.T) {
 			if v := got[name].Statistic / size; math.Abs(v-test.Statistic) > 0.1*test.Statistic {
 				t.Errorf("weights of %v (the first %v): %s has χ² %v a unit of weight, want %v", c.weight, c.first, name, v, test.Statistic)
 			}
+		}
+	}
+}
+
+// TestGapOfWeights: of rows of a right model that all weigh 10, or 1 to 19, leaving out each whole costs what so many
+// parameters explain, to half of it, and is no warning; in the file is the weights' column.
+func TestGapOfWeights(t *testing.T) {
+	x, y := drawn(t, identity.Family, 400, 3, 2, 4)
+	for name, weight := range map[string]func(i int) float64{
+		"all 10":  func(int) float64 { return 10 },
+		"1 to 19": func(i int) float64 { return float64(1 + i%19) },
+	} {
+		w := make([]float64, len(y))
+		sum, squares := 0.0, 0.0
+		for i := range w {
+			w[i] = weight(i)
+			sum, squares = sum+w[i], squares+w[i]*w[i]
+		}
+		m, err := host.Fit(t.Context(), activation(t, identity.Family), dataset.WeightedMatrix(x, y, w), host.Config{K: 2, Seed: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		left := m.LeftOut()
+		if left == nil {
+			t.Fatalf("%s: rows were not left out", name)
+		}
+		want := float64(left.Parameters) * squares / sum
+		if math.Abs(left.Explained-want) > 1e-9*want || math.Abs(left.Gap-want) > want/2 {
+			t.Errorf("%s: a gap of %v, %v explained, want %v", name, left.Gap, left.Explained, want)
+		}
+		for _, warning := range m.Fit.Warnings {
+			if strings.Contains(warning, "leaving out each row") {
+				t.Errorf("%s: %s", name, warning)
+			}
+		}
+		if m.Fit.WeightColumn == "" {
+			t.Errorf("%s: the file does not name the weights", name)
 		}
 	}
 }

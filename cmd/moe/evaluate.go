@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -146,11 +147,29 @@ func judgeOne(cmd *cobra.Command, modelPath string, head jsonfile.Head, data dat
 	if err != nil {
 		return nil, err
 	}
+	if ok {
+		data.remarkWeights(cmd, in, mixture)
+	}
 	result, err := m.judge(cmd, act, src, truthPath)
 	if err != nil {
 		return nil, err
 	}
 	return result, act.Recheck(cmd.Context())
+}
+
+// remarkWeights says that rows count once each, where the model was fitted to rows with weights and a file has that
+// column too.
+func (d dataFlags) remarkWeights(cmd *cobra.Command, in *input, m mixtureFile) {
+	column := m.Fit.WeightColumn
+	if info, err := os.Stat(d.path); column == "" || d.table.roles[model.Weights] != "" || err != nil ||
+		!info.Mode().IsRegular() {
+		return
+	}
+	table := d.table
+	table.roles[model.Weights] = column
+	if _, err := table.openFrom(in, m, true); err == nil {
+		remark(cmd, "moe: the fit had weights, and here each row counts once: --weights %s has them count", column)
+	}
 }
 
 // compareWithTruth measures a model against the parameters of a truth file, or of another

@@ -29,6 +29,8 @@ type Fit struct {
 	OwnGiven []string `json:"own_given,omitempty"`
 	Dropped  int      `json:"dropped,omitempty"` // rows that were left out for missing cells
 	Weight   float64  `json:"weight,omitempty"`  // sum of the observations' weights, where there are any
+	// the column of the weights
+	WeightColumn string `json:"weight_column,omitempty"`
 	// SHA-256 of targets and weights in the rows' order, for fits of the same rows to be compared; of passes over
 	// parts "parts:" and one of all columns
 	RowsDigest    string  `json:"rows_digest,omitempty"`

@@ -17,7 +17,7 @@ type Weights struct {
 	Given bool
 	Rows  int     // of a weight that is not nothing beside the total
 	Total float64 // sum of the weights, the number of rows where there are none
-	unit  float64 // [WeightUnit]
+	unit  float64 // [weightUnit]
 }
 
 func weigh(ctx context.Context, rows model.Rows) (Weights, error) {
@@ -40,13 +40,13 @@ func weigh(ctx context.Context, rows model.Rows) (Weights, error) {
 		w.Rows += floats.Count(func(v float64) bool { return v > least }, b.Role[model.Weights])
 		return nil
 	})
-	w.unit = WeightUnit(w.Total, n)
+	w.unit = weightUnit(w.Total, n)
 	return w, err
 }
 
-// WeightUnit is what the weights of n rows are divided by in a fit: a power of two near
+// weightUnit is what the weights of n rows are divided by in a fit: a power of two near
 // their mean.
-func WeightUnit(total float64, n int) float64 {
+func weightUnit(total float64, n int) float64 {
 	_, exponent := math.Frexp(total / float64(n))
 	return math.Ldexp(1, max(-1000, min(exponent-1, 1000)))
 }

@@ -23,3 +23,11 @@ func FittedRows(m *fitted.Model) string {
 	}
 	return out
 }
+
+// ofWeight says what the rows of a fit weigh, "" where that is their number.
+func ofWeight(f *fitted.Fit) string {
+	if f.Weight == 0 || f.Weight == float64(f.N) {
+		return ""
+	}
+	return fmt.Sprintf(" of weight %.6g", f.Weight)
+}

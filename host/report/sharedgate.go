@@ -146,8 +146,8 @@ func SharedAnswer(v *fitted.Vector) string {
 	}
 	return fmt.Sprintf("%s: %s, over %s, %s noise, log-likelihood %s on %s (BIC %s, AIC %s; method %s).",
 		verdict, UnderOneGate(v), numeral.Plural(v.D, "feature"), cmp.Or(string(s.Noise), shown.Name(s.Family)),
-		numeral.Likelihood(s.Fit.LogLikelihood), numeral.Plural(s.Fit.N, "row"), numeral.Likelihood(s.Fit.BIC),
-		numeral.Likelihood(s.Fit.AIC),
+		numeral.Likelihood(s.Fit.LogLikelihood), numeral.Plural(s.Fit.N, "row")+ofWeight(s.Fit),
+		numeral.Likelihood(s.Fit.BIC), numeral.Likelihood(s.Fit.AIC),
 		s.Fit.Method)
 }
 

@@ -205,7 +205,7 @@ func Answer(m *fitted.Model) string {
 	}
 	return fmt.Sprintf("%s: %s over %s, %s, log-likelihood %s on %s%s (BIC %s, AIC %s; method %s).",
 		verdict, HowMany(m), numeral.Plural(m.D, "feature"), noise,
-		numeral.Likelihood(m.Fit.LogLikelihood), FittedRows(m), left, numeral.Likelihood(m.Fit.BIC),
+		numeral.Likelihood(m.Fit.LogLikelihood), FittedRows(m)+ofWeight(&m.Fit), left, numeral.Likelihood(m.Fit.BIC),
 		numeral.Likelihood(m.Fit.AIC),
 		m.Fit.Method)
 }
@@ -227,10 +227,13 @@ func leftOut(m *fitted.Model) []string {
 	if m.Fit.Weight > 0 {
 		rows = m.Fit.Weight
 	}
-	each := rows / float64(left.Parameters)
-	return []string{fmt.Sprintf("Leave-one-out: log-likelihood %s%s, lower by %s, with %s (%s rows each%s).",
+	each, explained := rows/float64(left.Parameters), ""
+	if left.Explained > 0 {
+		explained = fmt.Sprintf(", which explain about %.4g by these weights", left.Explained)
+	}
+	return []string{fmt.Sprintf("Leave-one-out: log-likelihood %s%s, lower by %s, with %s%s (%s rows each%s).",
 		numeral.Likelihood(left.LogLikelihood), by, numeral.Likelihood(left.Gap),
-		numeral.Plural(left.Parameters, "parameter"),
+		numeral.Plural(left.Parameters, "parameter"), explained,
 		strconv.FormatFloat(each, 'f', max(0, 1-int(each/100)), 64), some)}
 }
 

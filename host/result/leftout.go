@@ -84,6 +84,13 @@ func leaveOneOut(ctx context.Context, p *problem.Problem, m *fitted.Model, s Set
 	for _, same := range at.l.Ties() {
 		out.Parameters -= len(same) - 1
 	}
+	if p.Weights.Given {
+		squares, err := squaredWeights(ctx, p)
+		if err != nil {
+			return nil, err
+		}
+		out.Explained = float64(out.Parameters) * squares / p.Weights.Total
+	}
 	if part != at.l {
 		out.Rows = part.N()
 	} else {
@@ -98,6 +105,16 @@ func leaveOneOut(ctx context.Context, p *problem.Problem, m *fitted.Model, s Set
 		return nil, nil
 	}
 	return out, nil
+}
+
+// squaredWeights is Σ w² over the rows of p. A row of weight w that is left out whole takes w copies off, and w times
+// what one moves the parameters by: so that of its w log-likelihoods each is lower by w times what it is of one copy.
+func squaredWeights(ctx context.Context, p *problem.Problem) (sum float64, err error) {
+	err = model.InOrder(ctx, p.Given, func(b *model.Block) error {
+		sum += floats.Dot(b.Role[model.Weights], b.Role[model.Weights])
+		return nil
+	})
+	return sum, err
 }
 
 // refit fits the others from o without each row on which much rests, those of most influence first, puts what that says
@@ -202,14 +219,14 @@ func betterAlone(ctx context.Context, p *problem.Problem, m *fitted.Model, s Set
 	return left.LogLikelihood - m.LeftOut().LogLikelihood, nil
 }
 
-// gapFactor times the number of parameters is the gap from which on fits are warned of.
+// gapFactor times the gap that is expected, by the number of parameters, is that from which on fits are warned of.
 const gapFactor = 3
 
 // warnOfGap warns where leaving out each row costs more than so many parameters explain.
 func warnOfGap(m *fitted.Model) {
-	if left := m.LeftOut(); left != nil && left.Gap > gapFactor*float64(left.Parameters) {
+	if left := m.LeftOut(); left != nil && left.Gap > gapFactor*left.Expected() {
 		m.Fit.Warn(fitted.WarnNewRows, "leaving out each row costs %.0f of log-likelihood, of which %d parameters "+
-			"explain about %[2]d: single rows carry much of the fit, or the noise is another than the model's",
-			left.Gap, left.Parameters)
+			"explain about %.0f: single rows carry much of the fit, or the noise is another than the model's",
+			left.Gap, left.Parameters, left.Expected())
 	}
 }

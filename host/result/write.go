@@ -261,6 +261,7 @@ func summary(p *problem.Problem, e *moment.Evidence, out *Outcome, s Settings) f
 		Dropped:       p.Dropped,
 		LogLikelihood: loglik,
 		Weight:        p.Weights.Reported(),
+		WeightColumn:  p.Schema.Roles[model.Weights],
 		BIC:           q*math.Log(n) - 2*loglik,
 		AIC:           2*q - 2*loglik,
 		Converged:     best.Run.Status == optim.Converged,
