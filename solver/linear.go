@@ -96,7 +96,7 @@ func (e equations) coefficient(x []float64) float64 { return e.c0 + floats.Dot(e
 
 // coefficientTol is what separates the coefficient from 0: zeroTol, or ten
 // times the error that it inherits from the moments, directly and through x: of a·x = b it is λ·(δb − δa·x), where
-// δb has the rounding of the solution too. Along free directions x is not held, and ‖c‖/smallest takes the place of ‖λ‖.
+// δb has the rounding of the solution too. Along free directions x is not held, and ‖c‖/smallest stands for ‖λ‖.
 func (e equations) coefficientTol(s solution, x []float64) float64 {
 	norm, gain := floats.Norm(x, 2), s.gain
 	if len(s.free) > 0 && s.rank > 0 {
