@@ -81,8 +81,8 @@ const (
 // starts, and more as long as fewer than three agree, each by gradient descent with a step
 // of the inverse of the largest curvature at its start (003), then by Levenberg–Marquardt; the least loss wins,
 // and the residuals have to show no sign of units that are missing or merged
-// ([Certify]). The rate of a descent is the factor by which its last steps bring
-// the loss nearer to where Levenberg–Marquardt ends, a step.
+// ([Certify]). Where the rows do not tell its weights the optimum is not judged. The rate of a descent is the factor by
+// which its last steps bring the loss nearer to where Levenberg–Marquardt ends, a step.
 //
 // Errors: [*problem.RequestError] for an even or constant activation, more units
 // than features, zeros in v, and a request for tensors that the activation does
@@ -128,10 +128,13 @@ func Fit(ctx context.Context, src dataset.Source, act sdk.Activation, r Request)
 	evidence := infer.Evidence{Starts: len(f.out.Starts), Agreeing: agreeing}
 	var constant string
 	f.out.Certificate, constant, err = Certify(ctx, f.rows, f.out.Native, f.out.Network, f.Output, evidence, r.Threads)
+	if err != nil {
+		return nil, err
+	}
 	if constant != "" {
 		f.out.Notes = append(f.out.Notes, constant)
 	}
-	return f.out, err
+	return f.out, f.identify(ctx)
 }
 
 // from is a start before it has run.
