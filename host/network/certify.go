@@ -44,8 +44,8 @@ func Certify(ctx context.Context, rows model.Rows, act model.Activation, n *mode
 		return nil, "", err
 	}
 	if squares <= exact*exact*total {
-		return &infer.Certificate{Optimum: infer.Pass, Model: infer.Pass, Reason: "the residuals are 0 to rounding",
-			PValue: 1}, "", nil
+		return &infer.Certificate{Optimum: infer.Pass, Model: infer.NotJudged,
+			Reason: "the residuals are 0 to rounding", PValue: 1}, "", nil
 	}
 	constant = constantOf(residuals)
 	if model.Blocks(rows) < 4 {

@@ -203,7 +203,7 @@ func TestCertificateOfZeroWeight(t *testing.T) {
 			}
 		}
 	}
-	if c, _, err := Certify(t.Context(), loud, tanh, truth, Given, infer.Evidence{}, 1); err != nil || c.Model != infer.Pass || c.Tests != nil {
+	if c, _, err := Certify(t.Context(), loud, tanh, truth, Given, infer.Evidence{}, 1); err != nil || c.Optimum != infer.Pass || c.Model != infer.NotJudged || c.Tests != nil {
 		t.Errorf("without a residual: %+v, %v", c, err)
 	}
 }
@@ -468,5 +468,14 @@ func TestAlternate(t *testing.T) {
 	}
 	if !slices.Equal(seen, []int{0, 2, 4, 1, 3}) {
 		t.Errorf("blocks %v", seen)
+	}
+}
+
+// TestExactFits: of residuals that are 0 to rounding the optimum passes and the model is not judged.
+func TestExactFits(t *testing.T) {
+	n, data := draw(t, relu, sample.NetworkConfig{K: 2, D: 4, N: 600, Condition: 2, Seed: 2})
+	c, _, err := Certify(t.Context(), data, relu, n, Signs, infer.Evidence{Starts: 5, Agreeing: 5}, 1)
+	if err != nil || c.Optimum != infer.Pass || c.Model != infer.NotJudged {
+		t.Errorf("%+v, %v", c, err)
 	}
 }
