@@ -444,12 +444,51 @@ func load(ctx context.Context, src dataset.Source, hidden int) (*table, error) {
 		t.next = append(t.next, make([]float64, t.n))
 	}
 	t.fill(data)
+	names := slices.Clone(schema.Features)
+	if schema.Target != "" {
+		names = append(names, schema.Target)
+	}
 	t.sequences = t.n - t.goOn(hidden)
 	if other := t.otherHidden(); t.sequences == t.n && other != hidden {
 		return nil, t.refuse("the state before is the one after of the row above with %d hidden units, not with %d",
 			other, hidden)
 	}
-	return t, t.look()
+	if err := t.look(); err != nil {
+		return nil, err
+	}
+	return t, t.moves(names)
+}
+
+// moves refuses states after of which there is nothing to learn: that are one number in all rows, or another of the
+// columns that a unit sees. names are the columns as the file has them.
+func (t *table) moves(names []string) error {
+	d := t.inputs + t.hidden
+	for j, next := range t.next {
+		before, after := names[t.inputs+j], names[d+j]
+		without, others := "; record inputs by which it changes", ""
+		if t.hidden > 1 {
+			others = fmt.Sprintf("; or learn the others, with one hidden unit fewer: move column %q to the inputs, "+
+				"and leave column %q out", before, after)
+		}
+		constant := !slices.ContainsFunc(next, func(v float64) bool { return v != next[0] })
+		if constant {
+			return t.refuse("column %q is %v in every row: the state of unit %d after a step is always the same, "+
+				"which tells nothing of its weights%s%s", after, next[0], j+1, without, others)
+		}
+		for f := range d {
+			if !slices.Equal(mat.Col(nil, f, t.x), next) {
+				continue
+			}
+			what := fmt.Sprintf("unit %d never leaves its state, which tells nothing of its weights%s", j+1, without)
+			if f != t.inputs+j {
+				what = fmt.Sprintf("the state of unit %d after a step is that of another column, without noise, which "+
+					"no unit of its own has; see that the columns are inputs, states before and states after, in "+
+					"this order", j+1)
+			}
+			return t.refuse("columns %q and %q are equal in every row: %s%s", names[f], after, what, others)
+		}
+	}
+	return nil
 }
 
 // goOn counts the rows whose states before are those after of the row above, were there so many units.

@@ -222,12 +222,40 @@ func TestRefused(t *testing.T) {
 		{dataset.Matrix(constant, make([]float64, 100)), 2, "column x1 is the same in all rows"},
 		{twice(100), 1, "does not have full rank"},
 		{src, 1, "the state before is the one after of the row above with 2 hidden units, not with 1"},
+		{still(2), 2, `states.csv: columns "h1" and "n1" are equal in every row: unit 2 never leaves its state, which tells nothing of its weights; record inputs by which it changes; or learn the others, with one hidden unit fewer: move column "h1" to the inputs, and leave column "n1" out`},
+		{still(1), 2, `states.csv: columns "h0" and "n1" are equal in every row: the state of unit 2 after a step is that of another column`},
+		{still(0), 2, `states.csv: columns "in0" and "n1" are equal in every row`},
+		{still(-1), 2, `states.csv: column "n1" is 0 in every row: the state of unit 2 after a step is always the same`},
 	} {
 		_, err := Learn(context.Background(), c.src, Config{Hidden: c.hidden})
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v, want %s", err, c.want)
 		}
 	}
+}
+
+// still has 100 steps of two units over an input, of which the last column is another, or 0 for −1.
+func still(of int) dataset.Source {
+	rng := rand.New(rand.NewPCG(3, 4))
+	rows, last := mat.NewDense(100, 4, nil), make([]float64, 100)
+	for i := range last {
+		for j := range 4 {
+			rows.Set(i, j, rng.NormFloat64())
+		}
+		if of >= 0 {
+			last[i] = rows.At(i, of)
+		}
+	}
+	return inFile{dataset.Matrix(rows, last).Named([]string{"in0", "h0", "h1", "n0"}, "n1")}
+}
+
+// inFile is a table that is said to be in states.csv.
+type inFile struct{ dataset.Source }
+
+func (f inFile) Schema() dataset.Schema {
+	s := f.Source.Schema()
+	s.Name = "states.csv"
+	return s
 }
 
 // twice is a table whose inputs are one.
