@@ -99,6 +99,9 @@ func (c *records) fill() error {
 		c.lo = 0
 	}
 	if c.hi == len(c.buf) {
+		if len(c.buf) >= maxRecord && c.line == 1 && outsideQuotes(c.buf, '\r') > 0 {
+			return &Error{File: c.name, Line: c.line, Msg: aloneCR}
+		}
 		if len(c.buf) >= maxRecord {
 			return &Error{File: c.name, Line: c.line,
 				Msg: fmt.Sprintf("a row of more than %d MiB: no line end, or a quote that is not closed",
@@ -262,7 +265,15 @@ func readHeader(c *records, point byte) (header, error) {
 	if bytes.HasPrefix(rec, []byte("\xff\xfe")) || bytes.HasPrefix(rec, []byte("\xfe\xff")) {
 		return header{}, &Error{File: c.name, Line: line, Msg: "the text is UTF-16; save it as UTF-8"}
 	}
-	c.comma = separator(rec, c.peek(), point)
+	if everyOther(rec) {
+		return header{}, &Error{File: c.name, Line: line,
+			Msg: "the text looks like UTF-16, every other byte being 0; save it as UTF-8"}
+	}
+	row := c.peek()
+	if len(row) == 0 && c.eof && c.lo == c.hi && outsideQuotes(rec, '\r') > 0 {
+		return header{}, &Error{File: c.name, Line: line, Msg: aloneCR}
+	}
+	c.comma = separator(rec, row, point)
 	fields, err := c.split(rec, line)
 	if err != nil {
 		return header{}, err
@@ -283,6 +294,21 @@ func readHeader(c *records, point byte) (header, error) {
 		h.names[0], h.index = indexName, true
 	}
 	return h, nil
+}
+
+// aloneCR is what is wrong with a file that has no line end but CR.
+const aloneCR = "the lines end in CR alone, as on old Macs; save it with line ends LF or CRLF"
+
+// everyOther says whether more than half of the bytes in odd places of a text are 0, or of those in even ones, as in
+// UTF-16 of letters without accents.
+func everyOther(text []byte) bool {
+	var zeros [2]int
+	for i, b := range text {
+		if b == 0 {
+			zeros[i%2]++
+		}
+	}
+	return len(text) > 1 && 4*max(zeros[0], zeros[1]) > len(text)
 }
 
 // peek returns the record that follows, nil where none can be read; the next call

@@ -164,6 +164,13 @@ func TestCSVFaults(t *testing.T) {
 		{two + "\"3,4\n", "data.csv:3: a quote is opened and not closed"},
 		{two + "3\x00,4\n", `data.csv:3:1: "3\x00" in`},
 		{"\xff\xfea\x00", "data.csv:1: the text is UTF-16"},
+		{"a\x00,\x00y\x00\n\x001\x00,\x002\x00\n\x00", "data.csv:1: the text looks like UTF-16, every other byte being 0; save it as UTF-8"},
+		{"\x00a\x00,\x00\xe4\x00\n\x001\x00,\x002\x00\n", "data.csv:1: the text looks like UTF-16"},
+		{"a,b\x00c\n1,2\n", `data.csv:1:2: the column name "b\x00c" holds a NUL character`},
+		{"a,y\r1,2\r3,4\r", "data.csv:1: the lines end in CR alone, as on old Macs; save it with line ends LF or CRLF"},
+		{"a,y\r1,2", "data.csv:1: the lines end in CR alone"},
+		{"a,y\r\n", "data.csv:1: no rows after the line of column names"},
+		{"a,\"y\r1\"\n", "data.csv:1: no rows after the line of column names"},
 		{two + "one cell that is much too long to show,4\n", `data.csv:3:1: "one cell that is muc"… in`},
 	} {
 		for _, size := range readSizes {

@@ -76,7 +76,10 @@ type badCells struct {
 }
 
 // odd counts the bad cells of a column.
-type odd struct{ missing, words int }
+type odd struct {
+	missing, words int
+	word, neither  cell // the first that is a word, and that is neither one nor missing; without a line where none is
+}
 
 type cell struct {
 	line, col int
@@ -111,7 +114,11 @@ func (b *badCells) add(row int, c cell) {
 			b.rows, b.row = b.rows+1, row
 		}
 	case c.kind == Word:
-		o.words++
+		if o.words++; o.words == 1 {
+			o.word = c
+		}
+	case o.neither.line == 0:
+		o.neither = c
 	}
 }
 
@@ -150,6 +157,8 @@ func (b *badCells) err(file string, rows int, target string) error {
 				setting.Key("target"))
 		}
 		return fault
+	case c.kind != Missing && c.column != target && 2*b.columns[c.col].words > rows:
+		return b.columns[c.col].amongWords(fault, rows)
 	case c.kind == Word && c.column != target:
 		remedy = setting.Textf("correct or remove them, or take all that stands in the column as levels with %s",
 			setting.To("categorical", c.column))
@@ -161,6 +170,9 @@ func (b *badCells) err(file string, rows int, target string) error {
 	default:
 		hint = c.kind.hint()
 	}
+	if c.absent() {
+		hint = absentHint
+	}
 	if b.total > 1 {
 		remedy = setting.Textf("%d such cells: %s; %s", b.total, b.places(), remedy)
 	}
@@ -169,6 +181,37 @@ func (b *badCells) err(file string, rows int, target string) error {
 	}
 	return fault
 }
+
+// amongWords is the error of a column that holds words in most rows: what is odd is what is none.
+func (o *odd) amongWords(fault *Error, rows int) *Error {
+	words := fmt.Sprintf("column %q holds words, such as %s, in %d of %s", o.word.column, o.word.text, o.words,
+		count(rows, "row"))
+	fault.Advice = setting.Textf("correct what is no word, or take all that stands in the column as levels with %s",
+		setting.To("categorical", o.word.column))
+	if o.neither.line == 0 {
+		fault.Msg = fmt.Sprintf("%s, and numbers in %d", words, rows-o.words-o.missing)
+		return fault
+	}
+	fault.Line = o.neither.line
+	fault.Msg = fmt.Sprintf("%s is no word, and no number either; %s", o.neither.text, words)
+	if o.neither.absent() {
+		fault.Advice = setting.Textf("%s; %s", absentHint, fault.Advice)
+	}
+	return fault
+}
+
+// absent says whether a cell may be meant for a missing one, and is none by the way it is written.
+func (c cell) absent() bool {
+	switch strings.ToLower(strings.Trim(c.text, `"`)) {
+	case "na", "nan", "n/a", "#n/a", "none", "nil", "null", "nat", "missing", ".", "-", "?":
+		return c.kind != Missing && c.why == ""
+	}
+	return false
+}
+
+// absentHint says how a missing cell is written.
+var absentHint = setting.Textf("a missing value? write NA, or nothing; %s then leaves its row out",
+	setting.To("missing", "drop"))
 
 // Unseen is what to do about a level that a model was not fitted with.
 var Unseen = setting.Textf("correct it, or take it for the reference with %s", setting.To("unseen", "reference"))
