@@ -212,8 +212,8 @@ func prepare(ctx context.Context, src dataset.Source, act sdk.Activation, r Requ
 
 // refuseEven says why an even activation cannot be fitted.
 func refuseEven(act sdk.Activation) error {
-	return refuse("activation %s is even: w_i and -w_i give the same network, and no data can tell their signs",
-		act.Info().Name)
+	return refuse("activation %s is even: w_i and -w_i give the same network, and no data can tell their signs; no "+
+		"even one is fitted, want one that is not, such as relu", act.Info().Name)
 }
 
 // tensors adds the tensors' estimate to the starts. Where there can be none, that

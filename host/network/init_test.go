@@ -202,7 +202,7 @@ func TestRefusals(t *testing.T) {
 		act  sdk.Func
 		r    Request
 	}{
-		{"even", quadratic, Request{K: 2, Output: Signs}},
+		{"no even one is fitted, want one that is not", quadratic, Request{K: 2, Output: Signs}},
 		{"constant", constant, Request{K: 2, Output: Signs}},
 		{"linearly independent", relu, Request{K: 4, Output: Signs}},
 		{"output weight 2 is 0", relu, Request{K: 2, V: []float64{1, 0}}},
