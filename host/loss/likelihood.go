@@ -285,6 +285,17 @@ func (l *Likelihood) EMStep(ctx context.Context, dst, theta []float64) (float64,
 	return l.objective(s.loglik, theta), nil
 }
 
+// PoolCurvature has EM steps take the curvatures of the experts' M-steps from the means of their rows
+// (pooledCurvature). There are to be no ties, no outputs and no penalty on the experts.
+func (l *Likelihood) PoolCurvature(ctx context.Context) error {
+	system, sum, err := squaresOf(ctx, l.passes, l.expert)
+	cov := mat.NewSymDense(l.da, nil)
+	cov.ScaleSym(1/l.n, system.H)
+	cov.SymRankOne(cov, -1/(l.n*l.n), mat.NewVecDense(l.da, sum))
+	l.pooled = &pooledCurvature{cov, system}
+	return err
+}
+
 // bounded returns p with its gates within the bound of these rows.
 func (l *Likelihood) bounded(p *model.Params) *model.Params {
 	o := newLayout(p, Free{Gating: true, GateColumns: l.free.GateColumns}, nil)

@@ -24,17 +24,6 @@ type pooledCurvature struct {
 	system *gram.System // room
 }
 
-// PoolCurvature has EM steps take the curvatures of the experts' M-steps from the means of their rows
-// (pooledCurvature). There are to be no ties, no outputs and no penalty on the experts.
-func (l *Likelihood) PoolCurvature(ctx context.Context) error {
-	system, sum, err := squaresOf(ctx, l.passes, l.expert)
-	cov := mat.NewSymDense(l.da, nil)
-	cov.ScaleSym(1/l.n, system.H)
-	cov.SymRankOne(cov, -1/(l.n*l.n), mat.NewVecDense(l.da, sum))
-	l.pooled = &pooledCurvature{cov, system}
-	return err
-}
-
 // step adds the experts' steps to θ, and lowers the deviances by what they gain where g is linear.
 func (c *pooledCurvature) step(theta []float64, s *sums) {
 	m := s.moments
