@@ -120,6 +120,10 @@ func roomFor(n int) *mixture.Distribution {
 	return mixture.NewDistribution(mixture.Mixture{}, &model.Params{K: n, Sigma: make([]float64, n)})
 }
 
+// An expert whose probability is nothing beside 1 counts with a mean of up to mostSquared, of which there is a square:
+// one of a few rows has means far from these that are no numbers.
+const negligible, mostSquared = 4.3e-18, 0x1p511 // e^−40, and 7e153
+
 // Predict predicts the rows of b; the result is valid until the next call. It
 // fails where the activation does; a mean that is not finite, as inputs near
 // the largest float64 can make it, is a *dataset.Error. It panics if b has another
@@ -151,8 +155,8 @@ func (p *Predictor) Predict(ctx context.Context, b *model.Block) (*Prediction, e
 	clear(mean)
 	for i := range k {
 		for r := range n {
-			if p := gate[i*n+r]; p > 0 { // an expert that has no part may be infinite
-				mean[r] += p * expert[i*n+r]
+			if p, m := gate[i*n+r], expert[i*n+r]; p > negligible || p > 0 && math.Abs(m) < mostSquared {
+				mean[r] += p * m
 			}
 		}
 	}

@@ -142,7 +142,11 @@ func TestMeansOfSmallProbabilities(t *testing.T) {
 			odds = []float64{1.02 - 2, -2, 0}
 		}
 		predictor := NewPredictor(p, exponential{}, "rows")
-		x := []float64{-80, -50, 0, 30, 38, 40, 45, 50, 60, 200, 300}
+		far, err := predictor.Predict(t.Context(), &model.Block{N: 1, X: []float64{500}})
+		if err != nil || far.Mean[0] > 1 { // the second expert's mean, e^750, is no number
+			t.Errorf("zero %v: mean %v, error %v", zero, far, err)
+		}
+		x := []float64{-80, -50, 0, 30, 38, 40, 45, 50, 60, 200, 230}
 		got, err := predictor.Predict(t.Context(), &model.Block{N: len(x), X: x})
 		if err != nil {
 			t.Fatal(err)
