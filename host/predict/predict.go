@@ -120,8 +120,8 @@ func roomFor(n int) *mixture.Distribution {
 	return mixture.NewDistribution(mixture.Mixture{}, &model.Params{K: n, Sigma: make([]float64, n)})
 }
 
-// An expert whose probability is nothing beside 1 counts with a mean of up to mostSquared, of which there is a square:
-// one of a few rows has means far from these that are no numbers.
+// An expert whose probability is nothing beside 1 adds to the mean up to mostSquared, of which there is a square: one
+// of a few rows has means far from these that are no numbers.
 const negligible, mostSquared = 4.3e-18, 0x1p511 // e^−40, and 7e153
 
 // Predict predicts the rows of b; the result is valid until the next call. It
@@ -155,7 +155,7 @@ func (p *Predictor) Predict(ctx context.Context, b *model.Block) (*Prediction, e
 	clear(mean)
 	for i := range k {
 		for r := range n {
-			if p, m := gate[i*n+r], expert[i*n+r]; p > negligible || p > 0 && math.Abs(m) < mostSquared {
+			if p, m := gate[i*n+r], expert[i*n+r]; p > negligible || math.Abs(p*m) < mostSquared {
 				mean[r] += p * m
 			}
 		}

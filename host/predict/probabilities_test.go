@@ -146,7 +146,7 @@ func TestMeansOfSmallProbabilities(t *testing.T) {
 		if err != nil || far.Mean[0] > 1 { // the second expert's mean, e^750, is no number
 			t.Errorf("zero %v: mean %v, error %v", zero, far, err)
 		}
-		x := []float64{-80, -50, 0, 30, 38, 40, 45, 50, 60, 200, 230}
+		x := []float64{-80, -50, 0, 30, 38, 40, 45, 50, 60, 200, 300}
 		got, err := predictor.Predict(t.Context(), &model.Block{N: len(x), X: x})
 		if err != nil {
 			t.Fatal(err)
