@@ -210,7 +210,7 @@ var imports = map[string][]string{
 		"host/dataset", "host/sample", "host/loss", "host/loss/minibatch", "host/fitted", "host/catalog", "host/gru", "host/gru/states", "host/infer/gain", "examples", "internal/atomicfile", "internal/stream", gonum},
 
 	// A fit is described, for the command and for other programs.
-	"host/spec": {"sdk", "host", "host/dataset", "host/descent", "host/fitted", "host/mixture/joint", "host/model", "host/optim", "host/scaling", "host/shard", "host/terms", "internal/setting", "internal/strictjson", "internal/suggest"},
+	"host/spec": {"sdk", "host", "host/crossvalidation", "host/dataset", "host/descent", "host/fitted", "host/mixture/joint", "host/model", "host/optim", "host/scaling", "host/shard", "host/terms", "internal/setting", "internal/strictjson", "internal/suggest"},
 
 	// A recurrent layer is learned unit by unit, each a fit.
 	"host/gru/states": {"sdk", "host", "host/catalog", "host/checkpoint", "host/dataset", "host/fitted", "host/gru", "host/infer", "host/model", "internal/envelope", "internal/numeric", gonum},

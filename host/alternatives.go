@@ -77,16 +77,10 @@ func everyUnderOneGate(ctx context.Context, act sdk.Activation, targets []Target
 	cfg Config) (criterion.Fits, error) {
 	all := criterion.Fits{}
 	for k := to; k >= from; k-- {
-		s, err := newSharedGate(targets, noise, cfg.of(k))
-		if err != nil {
+		var err error
+		if all[k], err = underOneGate(ctx, act, targets, noise, cfg.of(k)); err != nil {
 			return nil, err
 		}
-		defer s.close()
-		v, err := s.fit(ctx, act)
-		if err != nil {
-			return nil, err
-		}
-		all[k] = criterion.Fit{Vector: v, Parameters: s.task.Parameters()}
 	}
 	return all, nil
 }
@@ -145,7 +139,7 @@ func Compare(ctx context.Context, all []Alternative) (*crossvalidation.Compariso
 	if len(families) == 0 {
 		return nil, problem.Refuse("there is nothing to compare")
 	}
-	if err := Comparable(families); err != nil {
+	if err := crossvalidation.Comparable(families); err != nil {
 		return nil, err
 	}
 	return crossvalidation.Compare(ctx, tried, by)
@@ -159,11 +153,8 @@ func parting(c Config, folds int) crossvalidation.Parting {
 // tried is an alternative with its fits.
 func (a Alternative) tried() crossvalidation.Alternative {
 	tables := []dataset.Source{a.Source}
-	if a.Targets != nil {
-		tables = nil
-	}
-	for _, t := range a.Targets {
-		tables = append(tables, t.Source)
+	for j, t := range a.Targets { // in its place
+		tables = append(tables[:j], t.Source)
 	}
 	return crossvalidation.Alternative{
 		Activation: a.Activation, Sources: tables, Intercept: a.Config.Intercepts == BothIntercepts,
@@ -222,6 +213,3 @@ func (a Alternative) admit(ctx context.Context, rows []dataset.Loaded) error {
 	}
 	return nil
 }
-
-// Comparable refuses families of which some are of whole numbers alone, and some are not.
-func Comparable(families []string) error { return crossvalidation.Comparable(families) }

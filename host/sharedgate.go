@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/gatedlearning/moe/host/checkpoint"
+	"github.com/gatedlearning/moe/host/criterion"
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/mixture/joint"
@@ -40,12 +41,22 @@ const (
 // the targets have starts or truths all have, with one gate. The method is [Auto]. Errors are those of [Fit].
 func FitSharedGate(ctx context.Context, act sdk.Activation, targets []Target, noise NoiseCovariance,
 	cfg Config) (*fitted.Vector, error) {
+	f, err := underOneGate(ctx, act, targets, noise, cfg)
+	return f.Vector, err
+}
+
+// underOneGate is [FitSharedGate] with the number of parameters.
+func underOneGate(ctx context.Context, act sdk.Activation, targets []Target, noise NoiseCovariance,
+	cfg Config) (f criterion.Fit, err error) {
 	s, err := newSharedGate(targets, noise, cfg)
 	if err != nil {
-		return nil, err
+		return f, err
 	}
 	defer s.close()
-	return s.fit(ctx, act)
+	if f.Vector, err = s.fit(ctx, act); err == nil {
+		f.Parameters = s.task.Parameters()
+	}
+	return f, err
 }
 
 // newSharedGate is a fit that has not begun; it is to be closed.

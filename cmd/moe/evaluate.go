@@ -165,9 +165,7 @@ func (d dataFlags) remarkWeights(cmd *cobra.Command, in *input, m mixtureFile) {
 		!info.Mode().IsRegular() {
 		return
 	}
-	table := d.table
-	table.roles[model.Weights] = column
-	if _, err := table.openFrom(in, m, true); err == nil {
+	if found, err := d.table.has(in, m, column, true); found && err == nil {
 		remark(cmd, "moe: the fit had weights, and here each row counts once: --weights %s has them count", column)
 	}
 }

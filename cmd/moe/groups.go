@@ -42,14 +42,21 @@ func (f *predictFlags) grouped(cmd *cobra.Command, m mixtureFile, act *modelActi
 // openGrouped is openFrom for a model of rows in groups, with the column of their ids where the table has it.
 func (t *modelTableFlags) openGrouped(cmd *cobra.Command, in *input, m mixtureFile,
 	optional bool) (dataset.Source, error) {
-	all, err := in.open(dataset.Selection{Decimal: t.point, Target: m.Target, Optional: optional})
+	column := m.Groups.Column
+	found, err := t.has(in, m, column, optional)
 	if err != nil {
 		return nil, err
 	}
-	if column := m.Groups.Column; slices.Contains(all.Schema().Columns(), column) {
+	if found {
 		t.roles[model.Groups] = column
 	} else {
 		remark(cmd, "moe: %s has no column %q of groups: each row is taken for one of a new group", in.name(), column)
 	}
 	return t.openFrom(in, m, optional)
+}
+
+// has says whether the table has a column of this name.
+func (t *modelTableFlags) has(in *input, m mixtureFile, column string, optional bool) (bool, error) {
+	all, err := in.open(dataset.Selection{Decimal: t.point, Target: m.Target, Optional: optional})
+	return err == nil && slices.Contains(all.Schema().Columns(), column), err
 }

@@ -17,12 +17,14 @@ type Weights struct {
 	Given bool
 	Rows  int     // of a weight that is not nothing beside the total
 	Total float64 // sum of the weights, the number of rows where there are none
-	unit  float64 // [weightUnit]
+	// Typical is Σ w²/Σ w, what rows weigh in the mean of all they stand for; 1 where there are none.
+	Typical float64
+	unit    float64 // [weightUnit]
 }
 
 func weigh(ctx context.Context, rows model.Rows) (Weights, error) {
 	n, _ := rows.Dims()
-	w := Weights{Rows: n, Total: float64(n), unit: 1}
+	w := Weights{Rows: n, Total: float64(n), Typical: 1, unit: 1}
 	if n == 0 {
 		return w, nil
 	}
@@ -34,13 +36,18 @@ func weigh(ctx context.Context, rows model.Rows) (Weights, error) {
 	if err != nil {
 		return w, err
 	}
-	w.Given, w.Rows, w.Total = true, 0, t.Weight
+	w.Given, w.Rows, w.Total, w.unit = true, 0, t.Weight, weightUnit(t.Weight, n)
+	squares := 0.0
 	least := w.Total * 0x1p-53 // less changes no digit of a sum
 	err = model.InOrder(ctx, rows, func(b *model.Block) error {
-		w.Rows += floats.Count(func(v float64) bool { return v > least }, b.Role[model.Weights])
+		given := b.Role[model.Weights]
+		w.Rows += floats.Count(func(v float64) bool { return v > least }, given)
+		for _, v := range given {
+			squares += (v / w.unit) * (v / w.unit)
+		}
 		return nil
 	})
-	w.unit = weightUnit(w.Total, n)
+	w.Typical = squares / (w.Total / w.unit) * w.unit
 	return w, err
 }
 

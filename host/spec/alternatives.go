@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/gatedlearning/moe/host"
+	"github.com/gatedlearning/moe/host/crossvalidation"
 	"github.com/gatedlearning/moe/host/model"
 )
 
@@ -157,7 +158,7 @@ func (f *Fit) checkAlternatives() error {
 				f.numbers(), l.key, *l.value, NoTree)
 		}
 	}
-	return host.Comparable(listed{"family", &f.Family}.values())
+	return crossvalidation.Comparable(listed{"family", &f.Family}.values())
 }
 
 // First is the first of the alternatives that can be fitted, of a description that has been checked.
