@@ -47,6 +47,7 @@ const (
 	Halves
 	Inputs
 	Repetition
+	SpareHeld
 )
 
 // Entry is a row of the table.
@@ -83,7 +84,8 @@ func Table() []Entry {
 			"the occasion of the search's last steps"},
 		{Placing, "Placing", "places of experts of few rows", "the occasion of the search's last steps"},
 		{Spare, "Spare", "where an expert that hardly counts begins anew",
-			"400 times (k times the sweep, and which of its experts), and the start"},
+			"400 times, or more where more starts are asked for, (k times the sweep, and which of its experts), " +
+				"and the start"},
 		{NeighbourJoiner, "NeighbourJoiner", "where an expert begins that joins the fit of one less",
 			"16 times the fit's experts, and the start"},
 		{NeighbourExchange, "NeighbourExchange", "Exchange for what came of a neighbour", "the neighbour's experts"},
@@ -98,6 +100,7 @@ func Table() []Entry {
 		{Halves, "Halves", "which half of a bound for the number of experts a row is in", "the deal"},
 		{Inputs, "Inputs", "where EM for the law of the features begins", "twice the components, and the start"},
 		{Repetition, "Repetition", "the seed of a second search, against which the first is held", "0"},
+		{SpareHeld, "SpareHeld", "the same as Spare beside others that are held as they are", "as that of Spare"},
 	}
 }
 

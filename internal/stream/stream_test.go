@@ -33,7 +33,7 @@ func TestUsesAreDisjoint(t *testing.T) {
 			same(t, New(7, e.Use, int(most)), rand.New(rand.NewPCG(7, last)))
 		}
 	}
-	if last := Repetition; int(last) != len(table)-1 {
+	if last := SpareHeld; int(last) != len(table)-1 {
 		t.Errorf("the table has %d rows, the last use is %d", len(table), last)
 	}
 }

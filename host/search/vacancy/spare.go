@@ -107,12 +107,9 @@ const (
 	// the place of one it cost .1 to .4 of an expert's parameters times log n, of right ones 29 and more.
 	twinRows, clearCost = 1 << 12, 4
 	// spareWave joiners start before anyone looks at the result, leastJoiners at least and mostJoiners at most, of
-	// search.DefaultStarts that are asked for;
+	// search.DefaultStarts that are asked for, and mostTimes as many however many are asked for;
 	// all spare experts are placed anew spareSweeps times at most.
-	spareWave, leastJoiners, mostJoiners, spareSweeps = 16, 48, 400, 6
-	// heldNumbers sets the number of an expert that joins others held as they are apart from those of ones that join
-	// others that have adapted.
-	heldNumbers = 1 << 20
+	spareWave, leastJoiners, mostJoiners, mostTimes, spareSweeps = 16, 48, 400, 256, 6
 	// spareWork is what placing one expert may cost: steps times rows times parameters.
 	spareWork = 1e9
 	// pursued of the distinct maxima of joiners go on to all parameters at most: those that gain
@@ -121,7 +118,7 @@ const (
 )
 
 // mostOf is how many joiners start at most where so many starts are asked for: as many times mostJoiners.
-func mostOf(starts int) int { return mostJoiners * max(1, starts/search.DefaultStarts) }
+func mostOf(starts int) int { return mostJoiners * min(max(1, starts/search.DefaultStarts), mostTimes) }
 
 // spareable says whether the places of experts are looked for one by one.
 func spareable(p *problem.Problem) bool {
@@ -253,12 +250,12 @@ func placeSpares(ctx context.Context, t *search.Task, best *search.Candidate, m 
 			if err != nil {
 				return nil, err
 			}
-			s := newSparing(t, rows, best, number)
+			s := newSparing(t, rows, best, stream.Spare, number)
 			if gained, err = s.place(ctx, adapted); err != nil {
 				return nil, err
 			}
 			if !gained && s.survey.Conclusive(leastJoiners) {
-				held := newSparing(t, rows, best, number+heldNumbers)
+				held := newSparing(t, rows, best, stream.SpareHeld, number)
 				if gained, err = held.place(ctx, others); err != nil {
 					return nil, err
 				}
@@ -283,7 +280,8 @@ type sparing struct {
 	task    *search.Task
 	rows    *partition.Table
 	best    *search.Candidate
-	number  int // of the expert, of all that are placed
+	use     stream.Use // of its random numbers
+	number  int        // of the expert, of all that are placed
 	vacancy *vacancy
 	work    float64             // done
 	joined  []*joiner           // where starts ended, best first
@@ -299,8 +297,9 @@ type group struct {
 	to   *search.Candidate
 }
 
-func newSparing(t *search.Task, rows *partition.Table, best *search.Candidate, number int) *sparing {
-	return &sparing{task: t, rows: rows, best: best, number: number, of: map[*joiner]*search.Candidate{}}
+func newSparing(t *search.Task, rows *partition.Table, best *search.Candidate, use stream.Use,
+	number int) *sparing {
+	return &sparing{task: t, rows: rows, best: best, use: use, number: number, of: map[*joiner]*search.Candidate{}}
 }
 
 // adapt returns the others where they have adapted to the absence of the expert that was left out.
@@ -373,7 +372,7 @@ func (s *sparing) wave(ctx context.Context) error {
 	if len(s.joined) > 0 {
 		aim = leastPursued(s.joined[0].gain)
 	}
-	all, err := s.vacancy.joiners(ctx, spareWave, stream.Spare, s.number*mostOf(s.task.Starts)+s.survey.Starts, aim)
+	all, err := s.vacancy.joiners(ctx, spareWave, s.use, s.number*mostOf(s.task.Starts)+s.survey.Starts, aim)
 	if err != nil {
 		return err
 	}

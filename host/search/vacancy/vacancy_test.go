@@ -295,8 +295,11 @@ func TestPlaceSpares(t *testing.T) {
 		t.Errorf("mean negative log-likelihood %.6f, from the truth %.6f", best.Run.Value, want)
 	}
 	// Where a test fails the one that is missed least is placed anew all the same, and meets the best again.
-	seen, err = placeSpares(t.Context(), &search.Task{Steps: coreSteps(), Problem: p, Starts: search.DefaultStarts}, best, spared(), true, 0)
-	if err != nil || seen == nil || seen.Experts != 0 || seen.Met < 3 || seen.Unseen() > 0.05 {
-		t.Errorf("placed anew: %+v, %v", seen, err)
+	// Where more starts are asked for the numbers of its streams are still a stream's.
+	for _, starts := range []int{search.DefaultStarts, 640, math.MaxInt32} {
+		seen, err = placeSpares(t.Context(), &search.Task{Steps: coreSteps(), Problem: p, Starts: starts}, best, spared(), true, 1)
+		if err != nil || seen == nil || seen.Experts != 0 || seen.Met < 3 || seen.Unseen() > 0.05 {
+			t.Errorf("placed anew of %d starts: %+v, %v", starts, seen, err)
+		}
 	}
 }
