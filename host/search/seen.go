@@ -54,6 +54,9 @@ func (s *Survey) Conclusive(least int) bool {
 // often says whether the share oftenMet of the starts has met the best.
 func (s *Survey) often() bool { return s != nil && float64(s.Met) >= oftenMet*float64(s.Starts) }
 
+// Thorough says that a survey of few rows, which makes hundreds of starts, has met the best often and little else once.
+func (s *Survey) Thorough() bool { return s.often() && s.Few && s.Conclusive(infer.StartsWanted) }
+
 // of is a survey as it has seen the best of a search on n rows, which its starts have not met where it is another than
 // its own; nil for nil.
 func (s *Survey) of(best *Candidate, n int) *Survey {

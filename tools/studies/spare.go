@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	"github.com/gatedlearning/moe/host"
+	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/infer"
 	"github.com/gatedlearning/moe/host/moment"
 	"github.com/gatedlearning/moe/host/search/searchtest"
@@ -20,6 +21,8 @@ type spareFit struct {
 	LogLikelihood, Known   float64
 	Optimum, Model, Reason string
 	Converged              bool
+	Survey                 *fitted.Survey // of all rows, where there was one
+	Merges                 []fitted.Merge // two experts as one
 }
 
 // spare is the study of fits whose k is one or two too large, which docs/studies/search.md reports. It goes in
@@ -51,7 +54,7 @@ func spare(ctx context.Context) {
 		cfg.Transform = moment.Polynomial
 		m := must(host.Fit(ctx, g.Act, src, cfg))
 		f := spareFit{Name: g.Name, Table: table, Seed: *seed, Rows: g.N, LogLikelihood: m.Fit.LogLikelihood,
-			Known: m.Fit.LogLikelihood, Converged: m.Fit.Converged}
+			Known: m.Fit.LogLikelihood, Converged: m.Fit.Converged, Survey: m.Fit.Survey, Merges: m.Fit.Merges}
 		if c := m.Fit.Certificate; c != nil {
 			f.Optimum, f.Model, f.Reason = c.Optimum, c.Model, c.Reason
 		}
