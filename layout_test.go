@@ -127,7 +127,10 @@ var imports = map[string][]string{
 	"host/figures": {"solver", "host/experiment", "internal/shown", gonum, gonumPlot},
 	"host/problem": {"sdk", "internal/claims", "internal/kernel", "internal/memory", "host/model", "host/mixture", "host/dataset", "host/explore", "host/tensor", "host/loss", "host/native", gonum},
 	"host/moment":  {"sdk", "solver", "host/gaussians", "host/mixture", "host/model", "host/optim", "host/tensor", "host/problem", "internal/numeric", "internal/stream", gonum},
-	"host/search":  {"host/model", "host/mixture", "host/mixture/joint", "host/optim", "host/dataset", "host/loss", "host/infer", "host/infer/specification", "host/problem", "host/moment", "host/search/climb", "host/search/partition", "host/search/separation", "host/search/splitmerge", "host/search/starts", "internal/stream", gonum},
+	"host/search":  {"host/model", "host/mixture", "host/mixture/joint", "host/optim", "host/dataset", "host/loss", "host/loss/kink", "host/infer", "host/infer/specification", "host/problem", "host/moment", "host/search/climb", "host/search/partition", "host/search/separation", "host/search/splitmerge", "host/search/starts", "internal/stream", gonum},
+
+	// Where a likelihood has kinks.
+	"host/loss/kink": {"host/model", "host/mixture", "host/loss", "host/optim"},
 
 	// Sums over a block's rows that know of no mixture.
 	"host/loss/gram": {"internal/kernel", "host/model", "internal/numeric", gonum},
@@ -152,7 +155,7 @@ var imports = map[string][]string{
 
 	// Sums over parts, and the files that they travel in.
 	"host/shard":        {"sdk", "internal/numeric", "host/model", "host/dataset", "host/tensor", "host/fitted", "host/fitted/progress", "host/fitted/stated", "host/mixture", "host/problem", "host/moment", "host/shard/sealed"},
-	"host/shard/newton": {"sdk", "internal/numeric", "internal/textfile", "host/model", "host/dataset", "host/fitted", "host/fitted/advice", "host/fitted/progress", "host/loss", "host/infer", "host/infer/specification", "host/mixture", "host/optim", "host/problem", "host/recheck", "host/shard", "host/shard/sealed", "host/tensor", gonum},
+	"host/shard/newton": {"sdk", "internal/numeric", "internal/textfile", "host/model", "host/dataset", "host/fitted", "host/fitted/advice", "host/fitted/progress", "host/loss", "host/infer", "host/infer/specification", "host/loss/kink", "host/mixture", "host/optim", "host/problem", "host/recheck", "host/shard", "host/shard/sealed", "host/tensor", gonum},
 	"host/shard/sealed": {"host/dataset", "internal/atomicfile", "internal/memory", "internal/numeric", "internal/textfile"},
 
 	// What tests of these are made of.

@@ -9,6 +9,7 @@ import (
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 
+	"github.com/gatedlearning/moe/host/loss/kink"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
@@ -325,7 +326,7 @@ func (t *Task) perturb(ctx context.Context, c *Candidate, when Occasion) error {
 	return nil
 }
 
-// ExactNewton is Newton's method with the exact Hessian.
+// ExactNewton is Newton's method with the exact Hessian, and with the kinks of the likelihood.
 func ExactNewton() Step {
 	return inPlace("exact Newton", nil,
 		func(ctx context.Context, t *Task, c *Candidate, _ Occasion) error { return t.exactNewton(ctx, c) })
@@ -335,18 +336,28 @@ func ExactNewton() Step {
 // gave up before: its Hessian has no terms in g″, and where they matter its steps are
 // soon too small to be worth their cost. A best that is there already stays as it is, to the byte;
 // one whose run has settled is: with the terms in g″ a step is longer by the factor by which
-// steps without them would go on to shrink, and those that settle shrink fast.
+// steps without them would go on to shrink, and those that settle shrink fast. Where g has kinks the maximum may be at
+// some of the likelihood, which steps without them leap over.
 func (t *Task) exactNewton(ctx context.Context, c *Candidate) error {
 	p := t.Problem
-	if len(p.Kinks()) > 0 || c.Groups != nil || c.Ridge > 0 || c.Degenerate || c.Failed() || c.Rows != p.N() ||
-		c.Run.Settled {
+	kinks := p.Kinks()
+	if c.Groups != nil || c.Ridge > 0 || c.Degenerate || c.Failed() || c.Rows != p.N() ||
+		len(kinks) == 0 && c.Run.Settled || len(kinks) > 0 && p.Leaves != nil {
 		return nil
 	}
 	l := t.onAll(c)
 	if !l.Dense() {
 		return nil
 	}
-	run, err := optim.Polish(ctx, l.exact(), l.Where(c), optim.Settings{})
+	var run *optim.Result
+	var err error
+	if len(kinks) == 0 {
+		run, err = optim.Polish(ctx, l.exact(), l.Where(c), optim.Settings{})
+	} else if k := l.kinked(c, kinks); k != nil {
+		run, err = optim.PolishKinks(ctx, k, l.Where(c), optim.Settings{Worth: kink.OtherSide / p.Weights.Total})
+	} else {
+		return nil
+	}
 	if err != nil || run.Status != optim.Converged || run.Iterations == 0 {
 		return err
 	}

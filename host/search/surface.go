@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/gatedlearning/moe/host/loss"
+	"github.com/gatedlearning/moe/host/loss/kink"
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/search/climb"
 	"github.com/gatedlearning/moe/host/search/separation"
@@ -27,6 +28,8 @@ type Surface interface {
 	allApart(ctx context.Context, c *Candidate) (*separation.Groups, error)
 	fixed(c *Candidate) Surface // with the gate as a candidate has it
 	exact() optim.Curved        // with its exact Hessian
+	// kinked is it with the kinks that a g with these has it have at a candidate; nil where they are not seen.
+	kinked(c *Candidate, kinks []float64) optim.Kinked
 	// improve is [improve] by what suits the task.
 	improve(ctx context.Context, t *Task, r *optim.Result, rng *rand.Rand) (*optim.Result, error)
 }
@@ -63,6 +66,13 @@ func (l ofOne) fixed(c *Candidate) Surface { return ofOne{l.WithGate(c.Params)} 
 
 func (l ofOne) exact() optim.Curved { return l.Exact(nil) }
 
+func (l ofOne) kinked(c *Candidate, kinks []float64) optim.Kinked {
+	if !kink.Seen(l.Likelihood, c.Params) {
+		return nil
+	}
+	return kink.Surface(l.Likelihood, kinks)
+}
+
 func (l ofOne) improve(ctx context.Context, t *Task, r *optim.Result, rng *rand.Rand) (*optim.Result, error) {
 	return splitmerge.Improve(ctx, l.Likelihood, r, splitmerge.Of(t.Problem, t.Part, rng), t.approach())
 }
@@ -90,6 +100,8 @@ func (l ofSeveral) allApart(ctx context.Context, c *Candidate) (g *separation.Gr
 func (l ofSeveral) fixed(c *Candidate) Surface { return ofSeveral{l.WithGate(c.Vector)} }
 
 func (l ofSeveral) exact() optim.Curved { return l.Exact(nil) }
+
+func (l ofSeveral) kinked(*Candidate, []float64) optim.Kinked { return nil }
 
 func (l ofSeveral) improve(ctx context.Context, t *Task, r *optim.Result, _ *rand.Rand) (*optim.Result, error) {
 	if !t.Problem.OneGate() { // where moves are not enough
