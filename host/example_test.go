@@ -50,9 +50,9 @@ func Example_matrix() {
 	fmt.Printf("a_1 = %.4g\na_2 = %.4g\n", m.Regressors[0], m.Regressors[1])
 	fmt.Printf("w_1 = %.4g\nσ = %.4g\n", m.Gating[0], m.Sigma[0])
 	// Output:
-	// a_1 = [0.002248 0.9981 -0.001972 -0.0001914 0.0008146]
+	// a_1 = [0.00225 0.9981 -0.001977 -0.0001867 0.0008099]
 	// a_2 = [1 0.002329 0.002815 0.0001386 -0.001087]
-	// w_1 = [-0.01264 -0.02057 -0.9842 0.01561 0.01732]
+	// w_1 = [-0.01265 -0.02057 -0.9842 0.01561 0.01733]
 	// σ = 0.05069
 }
 
@@ -107,7 +107,7 @@ func Example_predict() {
 		fmt.Printf("  P(z|x) = %.4g, P(z|x,y) = %.4g\n", p.Gate.RawRowView(i), p.Posterior.RawRowView(i))
 	}
 	// Output:
-	// age       0.0022 ± 0.0016    1.0005 ± 0.0017
+	// age       0.0023 ± 0.0016    1.0005 ± 0.0017
 	// dose      0.9981 ± 0.0017    0.0023 ± 0.0017
 	// weight   -0.0020 ± 0.0017    0.0028 ± 0.0018
 	// height   -0.0002 ± 0.0016    0.0001 ± 0.0018
@@ -115,7 +115,7 @@ func Example_predict() {
 	// mean 1.963, 90 % from 1.864 to 2.094
 	//   P(z|x) = [0.04749 0.9525], P(z|x,y) = [0 1]
 	// mean 1.002, 90 % from 0.918 to 1.085
-	//   P(z|x) = [0.4917 0.5083], P(z|x,y) = [0.4681 0.5319]
+	//   P(z|x) = [0.4917 0.5083], P(z|x,y) = [0.4682 0.5318]
 }
 
 // A model is kept in a file, which is opened with the activation that it was fitted

@@ -25,6 +25,14 @@ type Hinge struct {
 	Gap, Force float64
 }
 
+// Bend is what hinges add to an objective behind a step.
+func Bend(hinges []Hinge, step []float64) (sum float64) {
+	for _, h := range hinges {
+		sum += h.Force * max(0, min(h.Gap, 0)+floats.Dot(h.X, step[h.At:h.At+len(h.X)]))
+	}
+	return sum
+}
+
 // Kinked is an objective that is smooth but for hinges, of which Hinges returns those next to x.
 type Kinked interface {
 	Curved

@@ -31,6 +31,9 @@ type Climb struct {
 	// a number, little-endian: what a shorter step needs where the one to Trial led down.
 	Curvature []byte `json:"curvature,omitempty"`
 
+	// Kinks are the rows next to kinks of the likelihood at At, as host/loss/kink packs them; absent where none are.
+	Kinks []byte `json:"kinks,omitempty"`
+
 	Ended string `json:"ended,omitempty"` // why there is no further step: converged, kink, stalled
 
 	// Of the fit that the passes began at: its starts that ended here, and those of its survey.
@@ -78,14 +81,19 @@ func (c *Climb) Validate(name string, k, d int) error {
 		return fmt.Errorf("%s.ended is %q", name, c.Ended)
 	case len(c.Curvature) != 0 && len(c.Curvature) != 8*(q+q*(q+1)/2):
 		return fmt.Errorf("%s.curvature has %d bytes, want %d", name, len(c.Curvature), 8*(q+q*(q+1)/2))
+	case len(c.Kinks)%8 != 0:
+		return fmt.Errorf("%s.kinks has %d bytes, want numbers of 8", name, len(c.Kinks))
 	case !(c.Damping >= 0) || c.Agreeing < 0 || c.Met < 0 || c.Refused < 0:
 		return fmt.Errorf("%s has a number below 0", name)
 	case c.Refused > mostRefused:
 		return fmt.Errorf("%s has %d refused steps, more than %d", name, c.Refused, mostRefused)
 	}
-	v := make([]float64, len(c.Curvature)/8)
-	numeric.ReadFloats(v, c.Curvature)
-	return check.Vector(name+".curvature", v, len(v))
+	finite := func(what string, packed []byte) error {
+		v := make([]float64, len(packed)/8)
+		numeric.ReadFloats(v, packed)
+		return check.Vector(name+what, v, len(v))
+	}
+	return cmp.Or(finite(".curvature", c.Curvature), finite(".kinks", c.Kinks))
 }
 
 // Prints tell whether the rows of a table are those that were read before: see package

@@ -192,6 +192,32 @@ func Nearest(rows []Row) []Row {
 	return out
 }
 
+// Pack has rows as numbers: of each its own, its expert's, gap, force, whether it is above as 1 or 0, and its features.
+func Pack(rows []Row) (out []float64) {
+	for _, r := range rows {
+		above := 0.0
+		if r.Above {
+			above = 1
+		}
+		out = append(append(out, float64(r.Row), float64(r.Expert), r.Gap, r.Force, above), r.X...)
+	}
+	return out
+}
+
+// Unpack reads what Pack has written of rows of k experts with so many coefficients each, and says whether it may be
+// that.
+func Unpack(v []float64, k, coefficients int) (out []Row, ok bool) {
+	for wide := 5 + coefficients; len(v) >= wide; v = v[wide:] {
+		r := Row{Row: int(v[0]), Expert: int(v[1]), X: slices.Clone(v[5:wide]), Gap: v[2], Force: v[3],
+			Above: v[4] == 1}
+		if !(v[0] >= 0 && v[0] <= 1<<53 && v[1] >= 0 && v[1] < float64(k)) || !slices.Equal(Pack([]Row{r}), v[:wide]) {
+			return nil, false
+		}
+		out = append(out, r)
+	}
+	return out, len(v) == 0 && len(out) <= most*k
+}
+
 // Hinges are those of minus the log-likelihood, over n.
 func Hinges(rows []Row, n float64) (out []optim.Hinge) {
 	for _, r := range rows {

@@ -235,3 +235,23 @@ func leadsUp(ctx context.Context, t *testing.T, l *loss.Likelihood, x []float64,
 	}
 	return most
 }
+
+// TestPack: rows come back as they were; what is none is told.
+func TestPack(t *testing.T) {
+	rows := []kink.Row{{Row: 1 << 30, Expert: 1, X: []float64{1, -2}, Gap: -1e-17, Force: 3, Above: true}, {Row: 7, X: []float64{0, 1}, Gap: 1, Force: -2}}
+	packed := kink.Pack(rows)
+	got, ok := kink.Unpack(packed, 2, 2)
+	if !ok || !reflect.DeepEqual(got, rows) {
+		t.Errorf("%v come back as %v, %v", rows, got, ok)
+	}
+	for at, wrong := range map[int]float64{0: -1, 1: 2, 4: 0.5} {
+		v := append([]float64{}, packed...)
+		v[at] = wrong
+		if _, ok := kink.Unpack(v, 2, 2); ok {
+			t.Errorf("%v at %d passes", wrong, at)
+		}
+	}
+	if _, ok := kink.Unpack(packed[:len(packed)-1], 2, 2); ok {
+		t.Error("half a row passes")
+	}
+}

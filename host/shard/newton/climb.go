@@ -2,6 +2,7 @@ package newton
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	"github.com/gatedlearning/moe/host/fitted/progress"
 	"github.com/gatedlearning/moe/host/infer"
 	"github.com/gatedlearning/moe/host/loss"
+	"github.com/gatedlearning/moe/host/loss/kink"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/internal/numeric"
@@ -24,8 +26,9 @@ import (
 // optim.Newton does it on one machine). All of that is in the model's file (progress.Climb).
 
 const (
-	// Where g has kinks the likelihood has some too, and its maximum may be at one, which
-	// steps leap over. There a climb ends if a step changed the log-likelihood by less than
+	// Where g has kinks the likelihood has some too, and its maximum may be at one. Steps go there by the rows next to
+	// kinks; where parts do not bring them, as those of rows in groups, they leap over it. Then a climb ends if a step
+	// changed the log-likelihood by less than
 	// kinkSlack and kept less than half of a promise below that, as fits on one machine do; or
 	// it lowered it by less, and an undamped one promised less than kinkPromise: twice that bounds the square
 	// of every parameter's distance to the maximum in standard errors.
@@ -103,6 +106,7 @@ type climb struct {
 	l     *loss.Likelihood // that knows θ and the gate's bound
 	score []float64
 	h     *mat.SymDense
+	kinks *beside // of the best point; nil where they are not seen
 	size  float64 // of the step to the trial
 	gain  float64 // of the step to the best point; 0 where that is the one before
 }
@@ -121,11 +125,12 @@ func ascend(c progress.Climb, at point, l *loss.Likelihood, kinks []float64) (*c
 	if up {
 		out.accept(at)
 		beyond = out.project(out.At) // where it began, or as the experts' order has the gate
-	} else {
-		out.unpack()
+	} else if err := out.unpack(); err != nil {
+		return nil, err
 	}
-	if !first && len(kinks) > 0 && math.Abs(gain) < kinkSlack && kept < 0.5 && (c.Promise < kinkSlack || !up &&
-		c.Promise < kinkPromise && c.Damping <= leastDamping) {
+	if !first && len(kinks) > 0 && out.kinks == nil && math.Abs(gain) < kinkSlack && kept < 0.5 &&
+		(c.Promise < kinkSlack || !up &&
+			c.Promise < kinkPromise && c.Damping <= leastDamping) {
 		out.size = optim.Largest(floats.SubTo(make([]float64, len(c.At)), c.Trial, c.At), c.At)
 		out.Fell, out.Squares = max(0, -gain), cmp.Or(out.Squares, squaresAt(at))
 		out.end(progress.AtKink)
@@ -160,7 +165,9 @@ func (c *climb) shorten(gain float64) error {
 	move := floats.SubTo(make([]float64, len(c.At)), c.Trial, c.At)
 	slope := floats.Dot(move, c.score)
 	c.Refused++
-	c.Damping = max(leastDamping, 4*c.Damping)
+	if c.kinks == nil { // from here on steps do not go to the other sides of kinks, and may be short enough
+		c.Damping = max(leastDamping, 4*c.Damping)
+	}
 	return c.step(max(0.1, min(0.5, slope/(2*(slope-gain)))) * c.length(move))
 }
 
@@ -182,6 +189,7 @@ func (c *climb) accept(at point) {
 	floats.Scale(1/at.sums[1], c.Proportions)
 	c.Squares = squaresAt(at)
 	c.load(at.sums[2+k:])
+	c.kinks = at.kinks
 	c.sort()
 }
 
@@ -221,13 +229,37 @@ func (c *climb) pack() {
 			v = append(v, c.h.At(i, j))
 		}
 	}
-	c.Curvature = numeric.AppendFloats(nil, v)
+	c.Curvature, c.Kinks = numeric.AppendFloats(nil, v), nil
+	if c.kinks != nil && c.Ended == "" {
+		c.Kinks = numeric.AppendFloats([]byte{}, kink.Pack(c.kinks.rows))
+	}
 }
 
-func (c *climb) unpack() {
+func (c *climb) unpack() error {
 	v := make([]float64, len(c.Curvature)/8)
 	numeric.ReadFloats(v, c.Curvature)
 	c.load(v)
+	if c.Kinks == nil {
+		return nil
+	}
+	v = make([]float64, len(c.Kinks)/8)
+	numeric.ReadFloats(v, c.Kinks)
+	rows, ok := kink.Unpack(v, len(c.Proportions), c.coefficients())
+	if !ok {
+		return errors.New("fit.climbs has kinks of other experts")
+	}
+	c.kinks = &beside{rows}
+	return nil
+}
+
+// coefficients is how many an expert has.
+func (c *climb) coefficients() (n int) {
+	for _, q := range c.l.Parameters() {
+		if q.Part == model.Expert && q.Index == 0 {
+			n++
+		}
+	}
+	return n
 }
 
 // load reads score and upper triangle of the information.
@@ -257,6 +289,13 @@ func (c *climb) sort() {
 	if c.Squares != nil {
 		squares.Z, squares.Logits = permuted(squares.Z, to), permuted(squares.Logits, to)
 		c.Squares = &squares
+	}
+	if c.kinks != nil {
+		rows := slices.Clone(c.kinks.rows)
+		for i := range rows {
+			rows[i].Expert = to[rows[i].Expert]
+		}
+		c.kinks = &beside{rows}
 	}
 	linear := func(theta []float64, to []int) []float64 { return c.l.Theta(c.l.Params(theta).Relabel(to)) }
 	back := mat.NewDense(q, q, nil)
@@ -288,9 +327,9 @@ func permuted(v []float64, to []int) []float64 {
 // step chooses the point of the next pass, no farther than that length, or ends the climb.
 func (c *climb) step(most float64) error {
 	held := c.held()
-	move, used := held.newton(c.Damping)
+	move, used := held.move(c.Damping)
 	for move != nil && held.length(move) > most {
-		move, used = held.newton(max(leastDamping, 4*used))
+		move, used = held.move(max(leastDamping, 4*used))
 	}
 	if move == nil {
 		c.end(progress.Stalled)
@@ -305,6 +344,9 @@ func (c *climb) step(most float64) error {
 	var hm mat.VecDense
 	hm.MulVec(held.h, mat.NewVecDense(len(move), move))
 	promise := floats.Dot(move, held.score) - floats.Dot(move, hm.RawVector().Data)/2
+	if c.kinks != nil {
+		promise -= optim.Bend(kink.Hinges(c.kinks.rows, 1), move)
+	}
 	switch {
 	case c.size <= SmallStep && used <= undamped:
 		c.At = trial
@@ -334,6 +376,27 @@ func (c *climb) scales() []float64 {
 		scale[i] = 1 / math.Sqrt(max(math.Abs(c.h.At(i, i)), 1e-24*most, math.SmallestNonzeroFloat64))
 	}
 	return scale
+}
+
+// move is the step with a damping: that of newton, or to the maximum of the quadratic model and the kinks next to the
+// point; behind one that led down it stays on their sides where these do not hold it.
+func (c *climb) move(damping float64) ([]float64, float64) {
+	if c.kinks == nil {
+		return c.newton(damping)
+	}
+	worth := kink.OtherSide
+	if c.Refused > 0 {
+		worth = math.Inf(1)
+	}
+	falls := floats.ScaleTo(make([]float64, len(c.score)), -1, c.score)
+	for ; damping < mostDamping; damping = max(leastDamping, 10*damping) {
+		move, used := optim.HingedStep(c.h, falls, kink.Hinges(c.kinks.rows, 1), damping, worth)
+		if move != nil {
+			return move, used
+		}
+		damping = max(damping, used)
+	}
+	return nil, damping
 }
 
 // newton returns (h + damping·D)⁻¹·score with D the diagonal of h, and the damping that was
@@ -499,7 +562,9 @@ func (s *Step) conclude(m *fitted.Model, l *loss.Likelihood, best *climb, n floa
 		m.Fit.Notes = append(m.Fit.Notes, notYet)
 	}
 	if best.h == nil { // it had converged before others were given up
-		best.unpack()
+		if err := best.unpack(); err != nil {
+			return err
+		}
 	}
 	after := m.Params()
 	c, err := infer.FromInformation(best.h, best.score, l.Parameters(), after, n, kinks)

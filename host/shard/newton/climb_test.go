@@ -288,7 +288,7 @@ func TestFromTheSubsample(t *testing.T) {
 			switch {
 			case !s.Converged:
 				t.Errorf("not converged: %s", s.Reason)
-			case len(act.Info().Kinks) == 0 && off > 1e-9, math.Abs(higher) > 0.01:
+			case off > 1e-9, math.Abs(higher) > 1e-6:
 				t.Errorf("off by %v, log-likelihood by %v", off, higher)
 			}
 		}

@@ -21,6 +21,7 @@ import (
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/infer/specification"
 	"github.com/gatedlearning/moe/host/loss"
+	"github.com/gatedlearning/moe/host/loss/kink"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/host/recheck"
@@ -64,7 +65,11 @@ type Sums struct {
 type point struct {
 	sums    []float64              // log-likelihood, weight, Σ p_i, score, upper triangle of the information
 	squares *specification.Squares // of the passes behind the first
+	kinks   *beside                // nil where the likelihood has none that are seen, and in files of before they were
 }
+
+// beside are the rows next to kinks of the likelihood at a point.
+type beside struct{ rows []kink.Row }
 
 type newtonHeader struct {
 	Table shard.Table `json:"table"`
@@ -181,7 +186,7 @@ func lightOf(m *fitted.Model) *fitted.Model {
 	light.Fit.Prints = nil
 	light.Fit.Climbs = slices.Clone(m.Fit.Climbs)
 	for i := range light.Fit.Climbs {
-		light.Fit.Climbs[i].Curvature = nil
+		light.Fit.Climbs[i].Curvature, light.Fit.Climbs[i].Kinks = nil, nil
 	}
 	return &light
 }
@@ -217,12 +222,31 @@ func (n *Sums) pass(ctx context.Context, m *fitted.Model, act sdk.Activation, da
 		if err != nil {
 			return err
 		}
-		n.points = append(n.points, point{sums: sums})
+		near, err := n.kinksAt(ctx, at, sums[0], act, data, from, workers)
+		if err != nil {
+			return err
+		}
+		n.points = append(n.points, point{sums: sums, kinks: near})
 		if err := n.scales(ctx, at, data, from); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// kinksAt are the rows of data, which begins at a block, next to kinks of the likelihood at the parameters of m.
+func (n *Sums) kinksAt(ctx context.Context, m *fitted.Model, loglik float64, act sdk.Activation, data *model.Data, from,
+	workers int) (*beside, error) {
+	p := m.Params()
+	if len(n.Kinks) == 0 || n.Table.Groups != "" || p.HasOutput() {
+		return nil, nil
+	}
+	if data.N == 0 || loglik == nowhere {
+		return &beside{}, nil
+	}
+	l := loss.NewLikelihood(data, act, p, freeOf(m), workers).Loosened(math.Inf(1))
+	rows, err := kink.Near(ctx, l, p, n.Kinks, from*model.BlockRows)
+	return &beside{rows}, err
 }
 
 // nowhere is the log-likelihood of rows at a point where it is not finite: sums of as many
@@ -342,7 +366,7 @@ type Step struct {
 	// of the next step: the most that a parameter moves, relative to the larger of 1 and its size
 	Size      float64
 	Converged bool   // Size is at most SmallStep, or AtKink, and nothing that may be better is left
-	AtKink    bool   // the maximum is at a kink of the likelihood, and Model as near to it as matters
+	AtKink    bool   // at a kink that parts do not bring, steps leap over the maximum: Model is as near as matters
 	Certified bool   // it was no pass but the certificate behind them: Model has it, and Size says nothing
 	Climbs    int    // points from which the next pass goes on, side by side
 	Reason    string // why the passes end without having converged
@@ -498,6 +522,9 @@ func addNewton(parts []*Sums, order []int) *Sums {
 		if p.squares != nil {
 			empty.squares = p.squares.Like()
 		}
+		if p.kinks != nil {
+			empty.kinks = &beside{}
+		}
 		out.points = append(out.points, empty)
 	}
 	if first.second != nil {
@@ -518,6 +545,11 @@ func (n *Sums) add(o *Sums) {
 		floats.Add(p.sums, o.points[i].sums)
 		if p.squares != nil {
 			p.squares.Merge(o.points[i].squares)
+		}
+		if of := o.points[i].kinks; p.kinks != nil && of != nil {
+			p.kinks.rows = kink.Nearest(slices.Concat(p.kinks.rows, of.rows))
+		} else {
+			n.points[i].kinks = nil
 		}
 	}
 	if n.second != nil {
@@ -550,6 +582,9 @@ func (n *Sums) MarshalBinary() ([]byte, error) {
 		if p.squares != nil {
 			err = errors.Join(err, put(nth("squares", i), sealed.Values(squaresValues(p.squares))))
 		}
+		if p.kinks != nil {
+			err = errors.Join(err, put(nth(bodyKinks, i), sealed.Values(kink.Pack(p.kinks.rows))))
+		}
 	}
 	if n.second != nil && err == nil {
 		err = put("second", n.second)
@@ -572,6 +607,9 @@ func (n *Sums) MarshalBinary() ([]byte, error) {
 	}
 	return sealed.Seal(Format, h, h.Bodies)
 }
+
+// bodyKinks names the body with the rows next to kinks.
+const bodyKinks = "kinks"
 
 // nth names the body of the climb of that number.
 func nth(name string, i int) string {
@@ -667,6 +705,12 @@ func (n *Sums) load(m *fitted.Model, bodies map[string][]byte) (err error) {
 			p.squares = squaresOf(v, m.K)
 			want++
 		}
+		if data, ok := bodies[nth(bodyKinks, i)]; ok {
+			if p.kinks, err = loadKinks(m, data); err != nil {
+				return err
+			}
+			want++
+		}
 		n.points = append(n.points, p)
 	}
 	if tested && m.Fit.Passes == nil {
@@ -687,6 +731,21 @@ func (n *Sums) load(m *fitted.Model, bodies map[string][]byte) (err error) {
 		return sealed.ErrDamaged
 	}
 	return nil
+}
+
+// loadKinks reads the rows next to kinks of a likelihood of m.
+func loadKinks(m *fitted.Model, data []byte) (*beside, error) {
+	v, err := sealed.Numbers(data)
+	if err != nil {
+		return nil, err
+	}
+	p := m.Params()
+	columns, _ := freeOf(m).Columns(p)
+	rows, ok := kink.Unpack(v, p.K, len(columns))
+	if !ok || len(data)%8 != 0 {
+		return nil, sealed.ErrDamaged
+	}
+	return &beside{rows}, nil
 }
 
 // Write writes the file of a part.
