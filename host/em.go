@@ -62,7 +62,7 @@ func (m EM) fit(ctx context.Context, p *problem.Problem, e *moment.Evidence, c r
 	if err != nil {
 		return nil, err
 	}
-	search.Agree(all, p.Shape.Classes(), search.SameOptimum(p.N()))
+	search.Agree(all, p.Shape.Classes(), search.SameOptimum(p.Count()))
 	if all[0].Failed() {
 		return nil, search.NoneFinite(p)
 	}

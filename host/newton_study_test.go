@@ -192,7 +192,7 @@ func (c leaningPair) course(t testing.TB, n, corrections int, seed uint64) (out 
 	if r, err = optim.Newton(ctx, l, x, optim.Settings{}); err != nil {
 		t.Fatal(err)
 	}
-	out.same = math.Abs(r.Value-best) <= search.SameOptimum(p.N())
+	out.same = math.Abs(r.Value-best) <= search.SameOptimum(p.Count())
 	return out
 }
 

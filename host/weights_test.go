@@ -218,3 +218,75 @@ func TestGapOfWeights(t *testing.T) {
 		}
 	}
 }
+
+// TestCellsOfCounts: a table of cells with counts has the log-likelihood, BIC, experts and verdicts of its rows one by
+// one.
+func TestCellsOfCounts(t *testing.T) {
+	testslow.Mark(t)
+	var cells, rows, targets, weights, each []float64
+	for i := range 88 {
+		x := float64(i%11) - 5
+		y := math.Floor(2*x) / 2
+		if i%2 == 1 {
+			y = 3 - math.Floor(x)
+		}
+		y += float64(i/22)/4 - 0.375
+		w := 3 + i*7%11
+		cells, targets, weights = append(cells, x), append(targets, y), append(weights, float64(w))
+		for range w {
+			rows, each = append(rows, x), append(each, y)
+		}
+	}
+	fit := func(src dataset.Source) *fitted.Model {
+		m, err := host.Fit(t.Context(), activation(t, identity.Family), src, host.Config{K: 2, Seed: 1, Intercepts: host.BothIntercepts})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	got := fit(dataset.WeightedMatrix(mat.NewDense(len(cells), 1, cells), targets, weights))
+	want := fit(dataset.Matrix(mat.NewDense(len(rows), 1, rows), each))
+	if diff := cmp.Diff(want.Params(), got.Params(), cmpopts.EquateApprox(0, 1e-6)); diff != "" {
+		t.Errorf("parameters of rows (−) and cells (+):\n%s", diff)
+	}
+	if math.Abs(got.Fit.LogLikelihood-want.Fit.LogLikelihood) > 1e-6 || math.Abs(got.Fit.BIC-want.Fit.BIC) > 1e-6 {
+		t.Errorf("log-likelihood %v, BIC %v, of rows %v, %v", got.Fit.LogLikelihood, got.Fit.BIC, want.Fit.LogLikelihood, want.Fit.BIC)
+	}
+	if a, b := got.Fit.Certificate, want.Fit.Certificate; a.Optimum != b.Optimum {
+		t.Errorf("optimum %s (%s), of rows %s (%s)", a.Optimum, a.Reason, b.Optimum, b.Reason)
+	}
+}
+
+// TestWeightsOfParts: weights that add up to 1, or to far less than the rows, change no coefficient, and nothing is
+// judged by them; one warning says so, and no other comes of rows that are too few.
+func TestWeightsOfParts(t *testing.T) {
+	x, y := drawn(t, identity.Family, 400, 2, 2, 4)
+	fit := func(each float64) *fitted.Model {
+		w := make([]float64, len(y))
+		for i := range w {
+			w[i] = each * (0.5 + float64(i%3)/2)
+		}
+		m, err := host.Fit(t.Context(), activation(t, identity.Family), dataset.WeightedMatrix(x, y, w), host.Config{K: 2, Seed: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	want := fit(1)
+	if want.Fit.Has(fitted.WarnWeights) || want.Fit.Certificate.Model == infer.NotJudged {
+		t.Errorf("weights of a mean of 1: %q, %+v", want.Fit.Warnings, want.Fit.Certificate)
+	}
+	for _, each := range []float64{1.0 / 400, 1e-9, 0.3} {
+		m := fit(each)
+		if diff := cmp.Diff(want.Params(), m.Params(), cmpopts.EquateApprox(0, 1e-6)); diff != "" {
+			t.Errorf("weights of %v: parameters\n%s", each, diff)
+		}
+		c := m.Fit.Certificate
+		if c.Optimum != infer.NotJudged || c.Model != infer.NotJudged || !strings.Contains(c.Reason, "add up to") {
+			t.Errorf("weights of %v: %s, %s: %s", each, c.Optimum, c.Model, c.Reason)
+		}
+		if all := m.Fit.Weighed(); len(all) == 0 || all[0] != c.Reason || m.Fit.Has(fitted.WarnTooMany) || m.Fit.Has(fitted.WarnNewRows) {
+			t.Errorf("weights of %v: warnings %q", each, all)
+		}
+	}
+}

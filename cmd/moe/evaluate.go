@@ -148,7 +148,7 @@ func judgeOne(cmd *cobra.Command, modelPath string, head jsonfile.Head, data dat
 		return nil, err
 	}
 	if ok {
-		data.remarkWeights(cmd, in, mixture)
+		data.remarkWeights(cmd, in, mixture, mixture.Fit.WeightColumn)
 	}
 	result, err := m.judge(cmd, act, src, truthPath)
 	if err != nil {
@@ -157,10 +157,9 @@ func judgeOne(cmd *cobra.Command, modelPath string, head jsonfile.Head, data dat
 	return result, act.Recheck(cmd.Context())
 }
 
-// remarkWeights says that rows count once each, where the model was fitted to rows with weights and a file has that
-// column too.
-func (d dataFlags) remarkWeights(cmd *cobra.Command, in *input, m mixtureFile) {
-	column := m.Fit.WeightColumn
+// remarkWeights says that rows count once each, where the model was fitted to rows with weights in a column that a file
+// has too.
+func (d dataFlags) remarkWeights(cmd *cobra.Command, in *input, m mixtureFile, column string) {
 	if info, err := os.Stat(d.path); column == "" || d.table.roles[model.Weights] != "" || err != nil ||
 		!info.Mode().IsRegular() {
 		return

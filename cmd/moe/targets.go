@@ -67,6 +67,9 @@ func judgeOutputs(cmd *cobra.Command, modelPath string, data dataFlags, truthPat
 		return nil, err
 	}
 	defer in.close()
+	if fit := v.Fits()[0]; fit != nil {
+		data.remarkWeights(cmd, in, mixtureFile{Model: v.Model(0)}, fit.WeightColumn)
+	}
 	sum := 0.0
 	var tables []dataset.Source
 	for j := range v.Outputs {

@@ -11,6 +11,7 @@ type WarningKind string
 
 // The kinds of warnings, those of the most weight first.
 const (
+	WarnWeights   WarningKind = "weights"     // they do not look like counts of rows
 	WarnTarget    WarningKind = "target"      // it is not what the noise of the model can be around
 	WarnRange     WarningKind = "range of g"  // much of the target lies beyond it
 	WarnStarts    WarningKind = "starts"      // too few have met the optimum
@@ -26,8 +27,8 @@ const (
 )
 
 // byWeight are the kinds, the weightiest first.
-var byWeight = []WarningKind{WarnTarget, WarnRange, WarnStarts, WarnTooMany, WarnStopped, WarnNewRows, WarnGate,
-	WarnCollinear, WarnErrors, warnOtherwise, WarnLargerK, WarnSmallerK}
+var byWeight = []WarningKind{WarnWeights, WarnTarget, WarnRange, WarnStarts, WarnTooMany, WarnStopped, WarnNewRows,
+	WarnGate, WarnCollinear, WarnErrors, warnOtherwise, WarnLargerK, WarnSmallerK}
 
 // Warn adds a warning.
 func (f *Fit) Warn(kind WarningKind, format string, args ...any) {

@@ -199,10 +199,12 @@ type Certificate struct {
 	Model   string // Pass, Suspect or NotJudged
 	Reason  string // for the verdict on the optimum
 	More    bool   // more starts may change that verdict
-	Cause   string // what the failures suggest, together; "" where none fails
-	Causes  []Cause
-	PValue  float64
-	Tests   []Test
+	// Withdrawn says that no start can, see [Certificate.Withdraw].
+	Withdrawn bool
+	Cause     string // what the failures suggest, together; "" where none fails
+	Causes    []Cause
+	PValue    float64
+	Tests     []Test
 	// Untested are the experts that the tests leave out.
 	Untested []Untested
 	NotMade  []NotMade // tests
@@ -455,6 +457,18 @@ const ExactNoise = 1e-6
 // root mean square.
 func Exact(p *model.Params, rms float64) bool {
 	return mixture.DensityOf(p.Family).Domain().Scale && slices.Min(p.Sigma) < ExactNoise*rms
+}
+
+// Withdraw takes both verdicts back where weights add up to less than half of the rows: how many rows speak for an
+// expert or against the model is not known.
+func (c *Certificate) Withdraw(rows int, weight float64) {
+	c.Optimum, c.Model, c.Reason, c.More, c.Withdrawn = NotJudged, NotJudged, Uncounted(rows, weight), false, true
+}
+
+// Uncounted says that the weights of rows are no counts.
+func Uncounted(rows int, weight float64) string {
+	return fmt.Sprintf("the weights of %d rows add up to %.4g and count as so many rows, by which BIC, standard "+
+		"errors and tests go: if they are no counts, divide them by their mean", rows, weight)
 }
 
 // leastNoise is the ratio of an expert's σ to the largest below which a fit rests on it.

@@ -375,13 +375,18 @@ func TestLoadLeaves(t *testing.T) {
 	}
 }
 
-// TestDoubtOfWeights: weights of half a row each are counts; below that they hardly are.
+// TestDoubtOfWeights: weights are no counts whose sum is below half of the rows, or above twice as many and of parts of
+// rows.
 func TestDoubtOfWeights(t *testing.T) {
 	x, y := table(600, []float64{0}, []float64{1})
-	for w, want := range map[float64]bool{0.5: false, 0.49: true, 2: false} {
+	for w, want := range map[float64]bool{0.5: false, 0.49: true, 2: false, 1.75: false, 2.5: true, 300: false, 1e-3: true} {
 		p := loaded(t, dataset.WeightedMatrix(x, y, slices.Repeat([]float64{w}, 600)), Request{K: 1})
-		if noted := strings.Contains(strings.Join(p.Notes, "\n"), "a weight counts observations"); noted != want {
-			t.Errorf("weights of %v: notes %q", w, p.Notes)
+		if p.Weights.Doubt != want || p.Weights.Light() != (w < 0.5) {
+			t.Errorf("weights of %v: %+v", w, p.Weights)
+		}
+		// Counts are searched as so many rows; what are none as about as many as there are.
+		if n, counted := p.Count(), 600*w; !want && n != counted || want && (n < 600 || n >= 1200) {
+			t.Errorf("weights of %v: %v rows", w, n)
 		}
 	}
 }

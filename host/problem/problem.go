@@ -260,9 +260,6 @@ func (p *Problem) admit(ctx context.Context, rows model.Rows) error {
 	if p.Clusters, err = countClusters(ctx, rows, p.Schema); err != nil {
 		return err
 	}
-	if note := p.Weights.doubt(); note != "" {
-		p.Notes = append(p.Notes, note)
-	}
 	if err := p.enoughExperts(p.Weights.Rows); err != nil {
 		return err
 	}

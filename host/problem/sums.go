@@ -57,9 +57,6 @@ func FromSums(ctx context.Context, all Sums, sample *model.Data, act sdk.Activat
 	if p.Weights, err = weigh(ctx, sample); err != nil {
 		return nil, err
 	}
-	if note := p.Weights.doubt(); note != "" {
-		p.Notes = append(p.Notes, note)
-	}
 	if err := p.adopt(ctx, all.Second, p.Weights.even(sample), sample, 0); err != nil {
 		return nil, err
 	}

@@ -2,7 +2,6 @@ package problem
 
 import (
 	"context"
-	"fmt"
 	"math"
 
 	"gonum.org/v1/gonum/floats"
@@ -19,8 +18,14 @@ type Weights struct {
 	Total float64 // sum of the weights, the number of rows where there are none
 	// Typical is Σ w²/Σ w, what rows weigh in the mean of all they stand for; 1 where there are none.
 	Typical float64
-	unit    float64 // [weightUnit]
+	// Doubt says that the weights are not counts of rows, if they are not: their sum is less than half of the rows that
+	// have one, or more than twice as many and not of whole numbers.
+	Doubt bool
+	unit  float64 // what they are divided by in a search, 1 of counts
 }
+
+// mostCounted is the most rows that a table counts as in a search: with more, what matters there would be rounding.
+const mostCounted = 1 << 30
 
 func weigh(ctx context.Context, rows model.Rows) (Weights, error) {
 	n, _ := rows.Dims()
@@ -36,31 +41,34 @@ func weigh(ctx context.Context, rows model.Rows) (Weights, error) {
 	if err != nil {
 		return w, err
 	}
-	w.Given, w.Rows, w.Total, w.unit = true, 0, t.Weight, weightUnit(t.Weight, n)
-	squares := 0.0
+	w.Given, w.Rows, w.Total = true, 0, t.Weight
+	near, squares, whole := weightUnit(t.Weight/float64(n)), 0.0, true
 	least := w.Total * 0x1p-53 // less changes no digit of a sum
 	err = model.InOrder(ctx, rows, func(b *model.Block) error {
 		given := b.Role[model.Weights]
 		w.Rows += floats.Count(func(v float64) bool { return v > least }, given)
 		for _, v := range given {
-			squares += (v / w.unit) * (v / w.unit)
+			squares += (v / near) * (v / near)
+			whole = whole && v == math.Trunc(v)
 		}
 		return nil
 	})
-	w.Typical = squares / (w.Total / w.unit) * w.unit
+	w.Typical = squares / (w.Total / near) * near
+	count := min(w.Total, mostCounted)
+	if n := float64(w.Rows); w.Light() || w.Total > 2*n && (!whole || w.Total > 1<<53) {
+		count, w.Doubt = n, true
+	}
+	w.unit = weightUnit(w.Total / count)
 	return w, err
 }
 
-// weightUnit is what the weights of n rows are divided by in a fit: a power of two near
-// their mean.
-func weightUnit(total float64, n int) float64 {
-	_, exponent := math.Frexp(total / float64(n))
-	return math.Ldexp(1, max(-1000, min(exponent-1, 1000)))
+// weightUnit is the power of two at v or next below it.
+func weightUnit(v float64) float64 {
+	return math.Ldexp(1, max(-1000, min(math.Ilogb(v), 1000)))
 }
 
 // even returns the rows with weights divided by their unit, which changes no
-// digit of them: tolerances of a search are meant per row. Features and targets
-// in memory are shared.
+// digit of them. Features and targets in memory are shared.
 func (w Weights) even(rows model.Rows) model.Rows {
 	if !w.Given || w.unit == 1 {
 		return rows
@@ -98,6 +106,9 @@ func reweighted(data *model.Data, weights func(block int) []float64) *model.Data
 	return out
 }
 
+// Light says that the sum is less than half of the rows that have a weight: counts are 1 or more.
+func (w Weights) Light() bool { return w.Total < float64(w.Rows)/2 }
+
 // Reported is the sum of the weights for the model file, 0 where there are none.
 func (w Weights) Reported() float64 {
 	if w.Given {
@@ -106,12 +117,13 @@ func (w Weights) Reported() float64 {
 	return 0
 }
 
-// doubt says that the weights do not look like counts of observations, if they
-// do not.
-func (w Weights) doubt() string {
-	if !w.Given || w.Total >= float64(w.Rows)/2 {
-		return ""
+// Count is how many rows the table stands for in a search: the sum of its weights, in their unit.
+func (p *Problem) Count() float64 { return p.CountOf(p.N()) }
+
+// CountOf is how many so many of its rows stand for.
+func (p *Problem) CountOf(rows int) float64 {
+	if !p.Weights.Given {
+		return float64(rows)
 	}
-	return fmt.Sprintf("the weights of %d rows add up to %.4g: a weight counts observations, so BIC and standard "+
-		"errors are those of %.4g observations", w.Rows, w.Total, w.Total)
+	return float64(rows) * (p.Weights.Total / p.Weights.unit / float64(p.N()))
 }

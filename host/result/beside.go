@@ -21,7 +21,7 @@ const (
 // beside adds to m the optima of a search on some of the rows that may be the best on all: of
 // those within nearGap of the best, each with how many starts ended at it.
 func beside(m *fitted.Model, p *problem.Problem, out *Outcome) {
-	n := float64(p.N())
+	n := p.Count()
 	gap := nearGap * math.Sqrt(nearRows/n)
 	value := func(c *search.Candidate) float64 {
 		if c.Whole != nil {
@@ -35,7 +35,7 @@ func beside(m *fitted.Model, p *problem.Problem, out *Outcome) {
 		func(a, b *search.Candidate) int { return cmp.Compare(value(a), value(b)) })
 	for _, c := range sorted {
 		v := value(c)
-		switch same := v <= last+search.SameOptimum(p.N()); {
+		switch same := v <= last+search.SameOptimum(n); {
 		case c.Degenerate || c.Failed() || c.Agrees || c.Groups != nil || c.Rows != p.N() && c.Whole == nil ||
 			v > out.Best.Run.Value+gap:
 		case same && len(others) > 0:

@@ -173,7 +173,7 @@ const (
 func FewRows(ctx context.Context, p *problem.Problem, m *fitted.Model, s Settings,
 	alone func(context.Context, *problem.Problem) (*fitted.Model, error)) error {
 	rows := p.Weights.Total / float64(p.Shape.Parameters())
-	if m.K == 1 || !(rows < fewRows) || p.Grouped() || s.Beside || m.Fit.Status == Shrunk {
+	if m.K == 1 || !(rows < fewRows) || p.Grouped() || s.Beside || p.Weights.Doubt || m.Fit.Status == Shrunk {
 		return nil
 	}
 	better, err := betterAlone(ctx, p, m, s, alone)

@@ -136,12 +136,14 @@ func (s *vector) summary(found *search.VectorFound, parameters int) *fitted.Fit 
 	}
 	f := &fitted.Fit{
 		Method: s.Method, Seed: p.Seed, N: p.N(), Dropped: p.Dropped, Weight: p.Weights.Reported(),
+		WeightColumn:  p.Schema.Roles[model.Weights],
 		LogLikelihood: loglik, BIC: q*math.Log(n) - 2*loglik, AIC: 2*q - 2*loglik,
 		Converged: best.Run.Status == optim.Converged, Status: best.Run.Status.String(),
 		Iterations:  best.Run.Iterations,
 		Certificate: fitted.NewCertificate(found.Certificate), Notes: []string{}, Survey: surveyOf(found.Survey),
 	}
 	adviseStarts(f.Certificate, found.Certificate, s.Starts)
+	warn.OfWeights(f, p)
 	for _, p := range s.task.Problems {
 		for _, note := range p.Notes {
 			if !slices.Contains(f.Notes, note) {

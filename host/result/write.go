@@ -57,6 +57,7 @@ func Model(ctx context.Context, p *problem.Problem, e *moment.Evidence, out *Out
 	m.Roles = dataset.Roles(p.Schema.Roles).OfLaw()
 	m.TargetScale = p.Schema.Scale
 	m.Fit = summary(p, e, out, s)
+	warn.OfWeights(&m.Fit, p)
 	if p.Facts == nil { // of sums
 		if p.Facts, err = problem.Look(ctx, p, nil); err != nil {
 			return nil, err

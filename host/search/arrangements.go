@@ -43,7 +43,7 @@ func (f *Found) Near(ctx context.Context, p *problem.Problem, more bool) ([]*Can
 		all = append(all, refined...)
 	}
 	slices.SortStableFunc(all, Compare)
-	n := float64(p.N())
+	n := p.Count()
 	found := []*Candidate{f.Best}
 	for _, c := range all {
 		switch v := c.Run.Value; {
@@ -71,11 +71,11 @@ func (f *Found) refineMore(ctx context.Context, p *problem.Problem, all []*Candi
 	if f.Survey != nil {
 		seen = append(seen, f.Survey.Pool...)
 	}
-	limit := f.Best.Run.Value + (arrangementGap+unreached)/float64(p.N())
+	limit := f.Best.Run.Value + (arrangementGap+unreached)/p.Count()
 	seen = slices.DeleteFunc(seen, func(c *Candidate) bool { return c.Failed() || c.Degenerate || c.Run.Value > limit })
 	slices.SortStableFunc(seen, Compare)
 	var out []*Candidate
-	for _, c := range Distinct(seen, mostRefinedMore, apartMore/float64(p.N())) {
+	for _, c := range Distinct(seen, mostRefinedMore, apartMore/p.Count()) {
 		refined := *c
 		refined.Ridge = 0
 		out = append(out, &refined)

@@ -58,13 +58,13 @@ func Auto(ctx context.Context, p *problem.Problem, e *moment.Evidence, s Setting
 	}
 	if c := out.Certificate; c != nil && c.Optimum == infer.Pass && (out.spare != nil && out.spare.Experts > 0 ||
 		!p.Shape.Normal() && p.Shape.Classes() > 1 && p.OneGate() && c.PValue < infer.Doubt &&
-			!out.Survey.of(out.Best, p.N()).often()) {
+			!out.Survey.of(out.Best, p.Count()).often()) {
 		if out, err = out.repeated(ctx, p, e, s); err != nil {
 			return nil, err
 		}
 	}
-	out.All = joined(out.All, out.others, out.Best, SameOptimum(p.N()))
-	out.Survey = out.Survey.of(out.Best, p.N())
+	out.All = joined(out.All, out.others, out.Best, SameOptimum(p.Count()))
+	out.Survey = out.Survey.of(out.Best, p.Count())
 	return out, nil
 }
 
@@ -141,14 +141,14 @@ func (f *Found) repeated(ctx context.Context, p *problem.Problem, e *moment.Evid
 		return nil, err
 	}
 	out, other := f, second
-	gain := (f.Best.Run.Value - second.Best.Run.Value) * p.Weights.Total
-	if second.Best.Beats(f.Best, p.N()) {
+	apart := f.Best.Run.Value - second.Best.Run.Value
+	if second.Best.Beats(f.Best, p.Count()) {
 		out, other = second, f
 		out.tests = tests{} // which were made by other random numbers
-		out.Best.Gains = withGain(out.Best.Gains, "another search", gain)
+		out.Best.Gains = withGain(out.Best.Gains, "another search", apart*p.Weights.Total)
 	}
 	out.another = infer.Another{Made: true}
-	if apart := math.Abs(gain); apart > sameOptimum {
+	if apart = math.Abs(apart) * p.Count(); apart > sameOptimum {
 		out.another.Apart = apart
 	}
 	out.others = append(out.others, other.Best)
@@ -195,7 +195,7 @@ func (f *Found) keep(ctx context.Context, t *Task, own *model.Params) (kept bool
 		q = p.Shape.WithNoise(q, p.Shape.Sigma)
 	}
 	c, err := t.ClimbFrom(ctx, free, starts.KindOwn, q)
-	if c == nil || err != nil || c.Run.Status != optim.Converged || !c.Beats(f.Best, p.N()) {
+	if c == nil || err != nil || c.Run.Status != optim.Converged || !c.Beats(f.Best, p.Count()) {
 		return false, err
 	}
 	f.turnTo(c, "the start that was given", p)
@@ -239,7 +239,7 @@ func (f *Found) takeCare(ctx context.Context, p *problem.Problem, e *moment.Evid
 		}
 		f.late = true
 		for _, c := range f.Survey.optima() {
-			if c.Beats(f.Best, p.N()) && c.Run.Status == optim.Converged {
+			if c.Beats(f.Best, p.Count()) && c.Run.Status == optim.Converged {
 				f.turnTo(c, "survey", p)
 			}
 		}
@@ -275,13 +275,13 @@ func (f *Found) takeCare(ctx context.Context, p *problem.Problem, e *moment.Evid
 func (f *Found) turnTo(c *Candidate, step string, p *problem.Problem) {
 	f.spare = nil
 	c.Gains = withGain(f.Best.Gains, step, (f.Best.Run.Value-c.Run.Value)*p.Weights.Total)
-	parted(f.All, f.Best, c, p.N())
+	parted(f.All, f.Best, c, p.Count())
 	f.Best = c
 }
 
-// parted says that none of all agrees with c, in the place of the best so far, if that is another optimum on n rows.
-func parted(all []*Candidate, best, c *Candidate, n int) {
-	if c.Run.Value < best.Run.Value-SameOptimum(n) {
+// parted says that none of all agrees with c, in the place of the best so far, if that is another optimum on so many rows.
+func parted(all []*Candidate, best, c *Candidate, rows float64) {
+	if c.Run.Value < best.Run.Value-SameOptimum(rows) {
 		for _, o := range all {
 			o.Agrees = false
 		}

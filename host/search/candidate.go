@@ -85,9 +85,9 @@ func Compare(a, b *Candidate) int {
 // better is the one of two that comes first, a where neither does.
 func better(a, b *Candidate) *Candidate { return slices.MinFunc([]*Candidate{a, b}, Compare) }
 
-// Beats says whether c comes before another candidate on n rows, and its value is superior.
-func (c *Candidate) Beats(other *Candidate, n int) bool {
-	return climb.Superior(c.Run.Value, other.Run.Value, float64(n)) && Compare(c, other) < 0
+// Beats says whether c comes before another candidate on so many rows, and its value is superior.
+func (c *Candidate) Beats(other *Candidate, rows float64) bool {
+	return climb.Superior(c.Run.Value, other.Run.Value, rows) && Compare(c, other) < 0
 }
 
 // Agree sorts the candidates, best first, marks those that agree with the best,
@@ -111,7 +111,7 @@ func Agree(all []*Candidate, k int, tolerance float64) bool {
 
 // SameOptimum is the difference in mean log-likelihood over so many rows below
 // which two optima count as one.
-func SameOptimum(rows int) float64 { return sameOptimum / float64(rows) }
+func SameOptimum(rows float64) float64 { return sameOptimum / rows }
 
 // Distinct returns the best so many of a sorted pool that are so far apart in mean log-likelihood.
 func Distinct(pool []*Candidate, most int, apart float64) (out []*Candidate) {

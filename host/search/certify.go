@@ -18,7 +18,7 @@ import (
 
 // wanted is how many starts a certificate asks for, 0 for none.
 func wanted(c *infer.Certificate) int {
-	if c == nil || c.Optimum != infer.Suspect {
+	if c == nil || c.Optimum != infer.Suspect && !c.Withdrawn {
 		return 0
 	}
 	return infer.StartsWanted
@@ -99,6 +99,10 @@ func Certify(ctx context.Context, p *problem.Problem, best *Candidate, all []*Ca
 	if c, note, err = judged(tested, err, evidence); c == nil {
 		return nil, note, err
 	}
+	if p.Weights.Light() {
+		c.Withdraw(p.Weights.Rows, p.Weights.Total)
+		return c, "", nil
+	}
 	columns, _ := p.Shape.Estimated().Columns(q)
 	c.RestsOn(q, tested.Mass, len(columns))
 	unproven := best.unproven()
@@ -119,7 +123,7 @@ func Certify(ctx context.Context, p *problem.Problem, best *Candidate, all []*Ca
 const leastRowsEach = 3
 
 // rowsEach are the rows of p a parameter.
-func rowsEach(p *problem.Problem) float64 { return float64(p.N()) / float64(p.Shape.Parameters()) }
+func rowsEach(p *problem.Problem) float64 { return p.Count() / float64(p.Shape.Parameters()) }
 
 // judged is the certificate of tests, or the note why there is none: too many terms.
 func judged(tested specification.Tested, err error, e infer.Evidence) (*infer.Certificate, string, error) {
@@ -240,7 +244,7 @@ func evidenceOf(p *problem.Problem, best *Candidate, all []*Candidate, seen Seen
 		if c.refined != nil {
 			c = c.refined
 		}
-		return !c.Degenerate && c.Run.Value <= best.Run.Value+SameOptimum(p.N())
+		return !c.Degenerate && c.Run.Value <= best.Run.Value+SameOptimum(p.Count())
 	}
 	if reaches(s.Best[0]) {
 		e.Agreeing += s.Met

@@ -274,3 +274,30 @@ func TestJudged(t *testing.T) {
 		t.Errorf("%+v, %q, %v", c, note, err)
 	}
 }
+
+// TestOptimaOfCounts: of 89 cells that stand for 20,000 rows optima that are 112 apart in log-likelihood are two, as they
+// are of the rows one by one; as 89 rows they would be one.
+func TestOptimaOfCounts(t *testing.T) {
+	const cells, rows, apart = 89, 20_000, 112
+	x, y, w := mat.NewDense(cells, 1, nil), make([]float64, cells), make([]float64, cells)
+	for r := range cells {
+		x.Set(r, 0, float64(r))
+		y[r], w[r] = float64(r*r%7), 224
+	}
+	w[0] += rows - cells*224
+	p := load(t, dataset.WeightedMatrix(x, y, w), activation(t, identity.Family), problem.Request{K: 2, Intercepts: problem.BothIntercepts})
+	if p.Count() != rows {
+		t.Fatalf("the table stands for %v rows", p.Count())
+	}
+	best, other := ended(1, optim.Converged, false), ended(1+apart/float64(rows), optim.Converged, false)
+	if Agree([]*Candidate{best, other}, 2, SameOptimum(p.Count())); other.Agrees || !best.Beats(other, p.Count()) {
+		t.Error("two optima count as one")
+	}
+	s := &Survey{Starts: 10, Met: 4, Best: []*Candidate{best}}
+	if got := s.of(best, p.Count()); got.Met != 4 {
+		t.Errorf("the survey's own optimum was met by %d", got.Met)
+	}
+	if e := evidenceOf(p, best, []*Candidate{best}, Seen{Survey: &Survey{Starts: 10, Met: 4, Best: []*Candidate{other}}}); e.Met != 0 {
+		t.Errorf("another optimum of the survey counts as %d starts at the best", e.Met)
+	}
+}

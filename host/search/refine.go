@@ -31,7 +31,7 @@ func (t *Task) refine(ctx context.Context, all []*Candidate) (best *Candidate, e
 	n := t.Problem.N()
 	rows, _ := t.Part.Dims()
 	var field []*Candidate
-	for _, c := range contenders(all, rows) {
+	for _, c := range contenders(all, t.Problem.CountOf(rows)) {
 		refined := *c
 		c.refined, refined.Whole = &refined, nil
 		field = append(field, &refined)
@@ -48,7 +48,7 @@ func (t *Task) refine(ctx context.Context, all []*Candidate) (best *Candidate, e
 			}
 		}
 		slices.SortStableFunc(field, Compare)
-		field = contenders(field, rows)
+		field = contenders(field, t.Problem.CountOf(rows))
 	}
 	for _, c := range all {
 		c.Contended = slices.Contains(field, c.refined)
@@ -114,8 +114,7 @@ func (t *Task) Rise(ctx context.Context, all []*Candidate, most int) ([]*Candida
 		return nil, err
 	}
 	slices.SortStableFunc(all, Compare)
-	part, _ := t.Part.Dims()
-	risen := slices.DeleteFunc(Distinct(all, most, SameOptimum(part)),
+	risen := slices.DeleteFunc(Distinct(all, most, t.sameOnPart()),
 		func(c *Candidate) bool { return c.Failed() || c.Run.Value > all[0].Run.Value+ContenderGap })
 	free := t.Problem.Shape.Free()
 	return risen, Each(ctx, t.Problem, risen,
@@ -155,12 +154,11 @@ func (t *Task) overlooked(ctx context.Context, all []*Candidate, best *Candidate
 // in value and in the likelihood of all rows.
 func (t *Task) concur(ctx context.Context, all []*Candidate, best *Candidate) error {
 	n := t.Problem.N()
-	part, _ := t.Part.Dims()
 	var there, open []*Candidate
 	for _, c := range all {
 		r := c.refined
 		whole := r != nil && r.Rows == n
-		c.Agrees = whole && r.Run.Value <= best.Run.Value+SameOptimum(n) && !r.Degenerate &&
+		c.Agrees = whole && r.Run.Value <= best.Run.Value+SameOptimum(t.Problem.Count()) && !r.Degenerate &&
 			r.Run.Status == optim.Converged
 		switch {
 		case c.Agrees:
@@ -171,7 +169,7 @@ func (t *Task) concur(ctx context.Context, all []*Candidate, best *Candidate) er
 	}
 	for _, c := range open {
 		for _, o := range there {
-			if c.Agrees || !(math.Abs(c.Run.Value-o.Run.Value) <= SameOptimum(part)) {
+			if c.Agrees || !(math.Abs(c.Run.Value-o.Run.Value) <= t.sameOnPart()) {
 				continue
 			}
 			a, err := t.whole(ctx, c)
@@ -182,7 +180,7 @@ func (t *Task) concur(ctx context.Context, all []*Candidate, best *Candidate) er
 			if err != nil {
 				return err
 			}
-			c.Agrees = math.Abs(a-b) <= SameOptimum(part)
+			c.Agrees = math.Abs(a-b) <= t.sameOnPart()
 		}
 	}
 	for _, c := range all {
@@ -230,7 +228,7 @@ const (
 // contenders returns those that could be the best on more rows than these:
 // distinct optima within a gap of the best, and all that have been contenders before, of
 // which one may have been the best.
-func contenders(sorted []*Candidate, rows int) []*Candidate {
+func contenders(sorted []*Candidate, rows float64) []*Candidate {
 	var out, again []*Candidate
 	for _, c := range sorted {
 		switch {
@@ -281,7 +279,7 @@ func Perturbation() Step {
 
 func (t *Task) perturb(ctx context.Context, c *Candidate, when Occasion) error {
 	p := t.Problem
-	n := p.N()
+	n := p.Count()
 	free := p.Shape.Free()
 	free.Gating = c.Groups == nil // a gate that separates has no standard error
 	l := t.on(t.rows(), c, free, p.Threads)
@@ -298,7 +296,7 @@ func (t *Task) perturb(ctx context.Context, c *Candidate, when Occasion) error {
 			if _, err := l.Hessian(ctx, h, grad, x); err != nil {
 				return err
 			}
-			h.ScaleSym(float64(n), h)
+			h.ScaleSym(n, h)
 			if !chol.Factorize(h) {
 				return nil
 			}
@@ -312,7 +310,7 @@ func (t *Task) perturb(ctx context.Context, c *Candidate, when Occasion) error {
 		if err != nil {
 			return err
 		}
-		if climb.Superior(run.Value, c.Run.Value, float64(n)) {
+		if climb.Superior(run.Value, c.Run.Value, n) {
 			try.gained()
 		}
 		if run.Value < c.Run.Value {

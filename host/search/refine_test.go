@@ -461,12 +461,12 @@ func TestConcur(t *testing.T) {
 	first := on(shareLeft, 1)
 	first.refined = best
 	equal := on(shareRight, 3)
-	equal.refined = ended(-2+SameOptimum(p.N()), optim.Converged, false)
+	equal.refined = ended(-2+SameOptimum(p.Count()), optim.Converged, false)
 	lower := on(shareRight, 1)
-	lower.refined = ended(-2+1.01*SameOptimum(p.N()), optim.Converged, false)
+	lower.refined = ended(-2+1.01*SameOptimum(p.Count()), optim.Converged, false)
 	shrunk := on(shareLeft, 1)
 	shrunk.refined = ended(-2, optim.Converged, true)
-	again, elsewhere, above := on(shareLeft.Clone(), 1+SameOptimum(n)), on(anywhere(p, rand.New(rand.NewPCG(1, 1))), 1), on(shareLeft, 1+1.01*SameOptimum(n))
+	again, elsewhere, above := on(shareLeft.Clone(), 1+SameOptimum(float64(n))), on(anywhere(p, rand.New(rand.NewPCG(1, 1))), 1), on(shareLeft, 1+1.01*SameOptimum(float64(n)))
 	slow := on(shareLeft, 1)
 	slow.Run.Status = optim.IterationLimit
 	all := []*Candidate{first, equal, lower, shrunk, again, elsewhere, above, slow}

@@ -70,7 +70,7 @@ func (t *Task) lowerRidge(ctx context.Context, c *Candidate, l Surface, free los
 	if err := t.MaximiseByEM(ctx, &trial, free); err != nil {
 		return err
 	}
-	if trial.Beats(c, n) {
+	if trial.Beats(c, t.Problem.Count()) {
 		*c = trial
 	}
 	return nil

@@ -136,8 +136,7 @@ func Run(ctx context.Context, t *Task, from State, rule StoppingRule) (best *Can
 // split-merge moves carry them on, and where they then reach the best optimum
 // they count as agreeing.
 func (t *Task) Screen(ctx context.Context, all []*Candidate, least int) ([]*Candidate, error) {
-	n, _ := t.Part.Dims()
-	tolerance := SameOptimum(n)
+	tolerance := t.sameOnPart()
 	enough := func() bool {
 		return (Agree(all, t.Problem.Shape.Classes(), tolerance) || t.ahead(all)) && len(all) >= least
 	}
@@ -372,8 +371,13 @@ func (t *Task) Size() int {
 
 // asGood is the value from which on a run on the part agrees with the best.
 func (t *Task) asGood(best float64) float64 {
+	return best + t.sameOnPart()
+}
+
+// sameOnPart is [SameOptimum] on the part.
+func (t *Task) sameOnPart() float64 {
 	n, _ := t.Part.Dims()
-	return best + SameOptimum(n)
+	return SameOptimum(t.Problem.CountOf(n))
 }
 
 // hopeless returns a test that ends a run which cannot catch up with the best. Where

@@ -704,7 +704,7 @@ func TestCostlyStarts(t *testing.T) {
 		t.Errorf("it was taken from %v to %v, error %v", run.Value, got.Run.Value, err)
 	}
 	task.Problem = p // which its parameters are of
-	if err := task.splitMerge(t.Context(), got, rand.New(rand.NewPCG(1, 1)), top.Value, SameOptimum(p.N()), 2); err != nil ||
+	if err := task.splitMerge(t.Context(), got, rand.New(rand.NewPCG(1, 1)), top.Value, SameOptimum(p.Count()), 2); err != nil ||
 		!(got.Run.Value < run.Value-splitmerge.ClearGain) {
 		t.Errorf("moved from %v to %v, error %v", run.Value, got.Run.Value, err)
 	}

@@ -57,10 +57,10 @@ func (s *Survey) often() bool { return s != nil && float64(s.Met) >= oftenMet*fl
 // Thorough says that a survey of few rows, which makes hundreds of starts, has met the best often and little else once.
 func (s *Survey) Thorough() bool { return s.often() && s.Few && s.Conclusive(infer.StartsWanted) }
 
-// of is a survey as it has seen the best of a search on n rows, which its starts have not met where it is another than
-// its own; nil for nil.
-func (s *Survey) of(best *Candidate, n int) *Survey {
-	if s == nil || len(s.Best) == 0 || s.Best[0].Run.Value <= best.Run.Value+SameOptimum(n) {
+// of is a survey as it has seen the best of a search on so many rows, which its starts have not met where it is another
+// than its own; nil for nil.
+func (s *Survey) of(best *Candidate, rows float64) *Survey {
+	if s == nil || len(s.Best) == 0 || s.Best[0].Run.Value <= best.Run.Value+SameOptimum(rows) {
 		return s
 	}
 	return s.metBy(0)
@@ -86,10 +86,10 @@ func (s *Survey) optima() []*Candidate {
 	return s.Best
 }
 
-// Count counts the optima at which starts have ended, of a sorted pool on n rows.
-func (s *Survey) Count(pool []*Candidate, n int) {
+// Count counts the optima at which starts have ended, of a sorted pool on so many rows.
+func (s *Survey) Count(pool []*Candidate, rows float64) {
 	s.Optima, s.Singles, s.Met = 0, 0, 0
-	tolerance := SameOptimum(n)
+	tolerance := SameOptimum(rows)
 	for i := 0; i < len(pool); {
 		ended, at := 0, pool[i].Run.Value
 		best := i == 0

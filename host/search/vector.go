@@ -152,8 +152,8 @@ func Vector(ctx context.Context, t *VectorTask) (*VectorFound, error) {
 	if err := t.keep(ctx, out); err != nil {
 		return nil, err
 	}
-	out.All = joined(out.All, task.Others, out.Best, SameOptimum(t.one().N()))
-	out.Survey = out.Survey.of(out.Best, t.one().N())
+	out.All = joined(out.All, task.Others, out.Best, SameOptimum(t.one().Count()))
+	out.Survey = out.Survey.of(out.Best, t.one().Count())
 	return out, t.measure(ctx, append([]*Candidate{out.Best}, out.All...))
 }
 
@@ -172,10 +172,10 @@ func (t *VectorTask) keep(ctx context.Context, f *VectorFound) error {
 	if err := c.maximise(ctx, ofSeveral{l}, n); err != nil {
 		return err
 	}
-	if c.Run.Status != optim.Converged || !c.Beats(f.Best, n) {
+	if c.Run.Status != optim.Converged || !c.Beats(f.Best, t.one().Count()) {
 		return nil
 	}
-	parted(f.All, f.Best, c, n)
+	parted(f.All, f.Best, c, t.one().Count())
 	c.Agrees = true
 	f.Best, f.All = c, append(f.All, c)
 	var err error
@@ -218,6 +218,10 @@ func (t *VectorTask) certify(ctx context.Context, best *Candidate, all []*Candid
 	tested, err := specification.VectorTests(ctx, rows, p.G, q, p.Shape.Free(), p.Seed, p.Threads)
 	if c, note, err = judged(tested, err, evidence); c == nil {
 		return nil, note, err
+	}
+	if p.Weights.Light() {
+		c.Withdraw(p.Weights.Rows, p.Weights.Total)
+		return c, "", nil
 	}
 	if why := best.unproven(); why != "" && c.Optimum == infer.Pass {
 		c.Optimum, c.Reason = infer.NotJudged, why

@@ -17,7 +17,7 @@ type Passes struct {
 	Mean   []float64 `json:"mean,omitempty"`
 	SD     []float64 `json:"sd,omitempty"`
 	Target float64   `json:"target"` // root mean square of the target
-	Weight float64   `json:"weight"` // unit of the rows' weights: 1
+	Weight float64   `json:"weight"` // always 1: rows count by their weights as they are
 	// Groups is what the groups weigh; absent where each row has its own expert.
 	Groups float64 `json:"groups,omitempty"`
 

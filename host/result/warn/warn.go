@@ -49,6 +49,13 @@ func Add(ctx context.Context, m *fitted.Model, p *problem.Problem, l *loss.Likel
 	return ofTarget(m, p)
 }
 
+// OfWeights warns of weights that do not look like counts of rows.
+func OfWeights(f *fitted.Fit, p *problem.Problem) {
+	if w := p.Weights; w.Doubt {
+		f.Warn(fitted.WarnWeights, "%s", infer.Uncounted(w.Rows, w.Total))
+	}
+}
+
 // tooMany warns of experts that suggest a k too large: one of few rows, two that are nearly the same, or one for
 // which the data hardly ask and that BIC prefers to be one with another. It takes the standard errors from those that
 // may be one.
@@ -59,7 +66,7 @@ func tooMany(ctx context.Context, m *fitted.Model, p *problem.Problem, q *model.
 		return err
 	}
 	for i, share := range m.Proportions {
-		if rows := share * p.Weights.Total; rows < float64(infer.FewRows*len(columns)) {
+		if rows := share * p.Weights.Total; rows < float64(infer.FewRows*len(columns)) && !p.Weights.Doubt {
 			of := slices.DeleteFunc(slices.Clone(pairs), func(o infer.Pair) bool { return o.I != i && o.J != i })
 			one, err := offerBest(ctx, m, p, q, of, []int{i})
 			if err != nil {

@@ -50,7 +50,7 @@ func Reheat(ctx context.Context, t *search.Task, c *search.Candidate) error {
 		if err := t.ReapplyRidge(ctx, &trial, reheats[i%len(reheats)], i); err != nil {
 			return err
 		}
-		if idle++; trial.Beats(c, t.Problem.N()) {
+		if idle++; trial.Beats(c, t.Problem.Count()) {
 			*c, idle = trial, 0
 		}
 	}
@@ -98,7 +98,7 @@ func Exchange(ctx context.Context, t *search.Task, c *search.Candidate, rng *ran
 		if err := t.Refit(ctx, &trial); err != nil {
 			return err
 		}
-		if trial.Degenerate || !climb.Superior(trial.Run.Value, c.Run.Value, float64(p.N())) {
+		if trial.Degenerate || !climb.Superior(trial.Run.Value, c.Run.Value, p.Count()) {
 			return nil
 		}
 		*c = trial

@@ -76,7 +76,7 @@ func narrower(ctx context.Context, t *search.Task, e *moment.Evidence) (all []*m
 			return nil, err
 		}
 		rows, _ := t.Part.Dims()
-		best = search.Distinct(screened, mostNarrower, search.SameOptimum(rows))
+		best = search.Distinct(screened, mostNarrower, search.SameOptimum(p.CountOf(rows)))
 	}
 	for _, c := range best[:min(len(best), mostNarrower)] {
 		if c.Failed() || c.Degenerate {

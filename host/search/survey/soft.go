@@ -33,7 +33,7 @@ func (s *surveyor) addSoftStarts(ctx context.Context) error {
 		return err
 	}
 	s.Starts += len(ends)
-	s.Best = append(s.Best, elites(ends, s.problem.N())...)
+	s.Best = append(s.Best, elites(ends, s.problem.Count())...)
 	s.pool = append(s.pool, ends...)
 	slices.SortStableFunc(s.pool, search.Compare)
 	return nil
@@ -92,17 +92,17 @@ func fromSoftStarts(ctx context.Context, t *search.Task, best *search.Candidate)
 	if err != nil {
 		return nil, err
 	}
-	ends = elites(ends, p.N())
+	ends = elites(ends, p.Count())
 	err = search.Each(ctx, p, ends, func(ctx context.Context, c *search.Candidate) error {
 		return t.MaximiseByEM(ctx, c, p.Shape.Free())
 	})
-	return slices.DeleteFunc(ends, func(c *search.Candidate) bool { return idleBeside(c, best, p.N()) }), err
+	return slices.DeleteFunc(ends, func(c *search.Candidate) bool { return idleBeside(c, best, p.Count()) }), err
 }
 
 // idleBeside says whether c has nothing over the best: what has not converged is worth no more than what is
 // as good and has.
-func idleBeside(c, best *search.Candidate, n int) bool {
-	return c.Run.Status != optim.Converged && !climb.Superior(c.Run.Value, best.Run.Value, float64(n))
+func idleBeside(c, best *search.Candidate, rows float64) bool {
+	return c.Run.Status != optim.Converged && !climb.Superior(c.Run.Value, best.Run.Value, rows)
 }
 
 // softStarts are random starts with a soft gate and as much noise as y has, each of which goes
@@ -158,7 +158,7 @@ func (s *softStarts) settled(ends []*search.Candidate, runs int) bool {
 		return len(ends) == 0 && runs >= s.least
 	}
 	seen := search.Survey{Starts: len(ends)}
-	seen.Count(ends, s.problem.N())
+	seen.Count(ends, s.problem.Count())
 	if s.few {
 		return seen.Met >= search.LeastMet && 2*seen.Met >= len(ends)
 	}
@@ -180,7 +180,7 @@ func (s *softStarts) runByEM(ctx context.Context, c *search.Candidate, from star
 	if c.Run, err = climb.EMUntilComparable(ctx, l, l.Where(c), s.steps); err != nil {
 		return err
 	}
-	if c.Run.Status == optim.Converged && c.Run.Value < best+climb.SoftGap/float64(s.problem.N()) {
+	if c.Run.Status == optim.Converged && c.Run.Value < best+climb.SoftGap/s.problem.Count() {
 		c.Run, err = climb.GoOn(c.Run, func(x []float64) (*optim.Result, error) {
 			return climb.EMToConvergence(ctx, l, x, s.steps)
 		})

@@ -144,11 +144,11 @@ func (s *surveyor) make(ctx context.Context, e *moment.Evidence) (_ *search.Surv
 	if err := s.move(ctx); err != nil {
 		return nil, err
 	}
-	s.Best = elites(s.pool, p.N())
+	s.Best = elites(s.pool, p.Count())
 	if err := s.addSoftStarts(ctx); err != nil {
 		return nil, err
 	}
-	s.Count(s.pool, s.problem.N())
+	s.Count(s.pool, s.problem.Count())
 	s.Pool, s.Few = slices.Clone(s.pool), s.few()
 	for i, c := range s.pool { // those that are refined change
 		if slices.Contains(s.Best, c) {
@@ -220,7 +220,7 @@ func (s *likelihoods) put(l search.Surface) { s.idle.Put(l) }
 // few says whether the rows are few for the parameters.
 func (s *surveyor) few() bool {
 	values, parameters := s.several.sizes(s.problem)
-	return values < s.scope.fewRows*parameters
+	return s.problem.CountOf(values) < float64(s.scope.fewRows*parameters)
 }
 
 // start makes starts of the kinds in turn until they find nothing new, or the work is
@@ -243,7 +243,7 @@ func (s *surveyor) start(ctx context.Context) error {
 				}
 			}
 		}
-		s.Count(s.pool, s.problem.N())
+		s.Count(s.pool, s.problem.Count())
 	}
 	return nil
 }
@@ -272,7 +272,7 @@ func (s *surveyor) patience() int {
 func (s *surveyor) move(ctx context.Context) error {
 	for idle, most := 0, s.patience(); s.work < s.most && len(s.pool) > 0 && idle < most; {
 		moves, best := make([]starts.Start, surveyWave), s.pool[0].Run.Value
-		from := search.Distinct(s.pool, mostElites, search.SameOptimum(s.problem.N()))
+		from := search.Distinct(s.pool, mostElites, search.SameOptimum(s.problem.Count()))
 		for i := range moves {
 			moves[i] = s.fromOneOf(from)
 		}
@@ -282,7 +282,7 @@ func (s *surveyor) move(ctx context.Context) error {
 		}
 		s.Moves += len(wave)
 		idle += len(wave)
-		if climb.Superior(s.pool[0].Run.Value, best, float64(s.problem.N())) {
+		if climb.Superior(s.pool[0].Run.Value, best, s.problem.Count()) {
 			idle = 0
 		}
 	}
@@ -398,7 +398,7 @@ func (s *surveyor) complete(ctx context.Context, c *search.Candidate, best float
 	if c.Failed() || c.Run.Status != optim.Converged {
 		return nil
 	}
-	if c.Run.Value-best > max(100*climb.Crawl, within/float64(s.problem.N())) {
+	if c.Run.Value-best > max(100*climb.Crawl, within/s.problem.Count()) {
 		c.Run.Status = optim.Stopped
 		return nil
 	}
@@ -408,7 +408,7 @@ func (s *surveyor) complete(ctx context.Context, c *search.Candidate, best float
 	}
 	l := s.take()
 	defer s.put(l)
-	run, err := climb.Sharpen(ctx, l, c.Run, climb.TooFarBehind(best+within/float64(s.problem.N())))
+	run, err := climb.Sharpen(ctx, l, c.Run, climb.TooFarBehind(best+within/s.problem.Count()))
 	if err != nil {
 		return err
 	}
@@ -419,7 +419,7 @@ func (s *surveyor) complete(ctx context.Context, c *search.Candidate, best float
 func (s *surveyor) climb(ctx context.Context, c *search.Candidate, gain, best float64) error {
 	l := s.take()
 	defer s.put(l)
-	stop := climb.TooFarBehind(best + within/float64(s.problem.N()))
+	stop := climb.TooFarBehind(best + within/s.problem.Count())
 	run, err := optim.EM(ctx, l, l.Where(c), optim.Settings{Iterations: 300, Tolerance: gain, Stop: stop})
 	if err != nil {
 		return err
@@ -434,9 +434,9 @@ func (s *surveyor) climb(ctx context.Context, c *search.Candidate, gain, best fl
 
 // elites are the distinct optima of a sorted pool, on n rows, that may be the best when they have been
 // refined, and the best of those that are nearer to each other.
-func elites(pool []*search.Candidate, n int) (out []*search.Candidate) {
-	apart := search.Distinct(pool, mostElites, search.SameOptimum(n))
-	for _, c := range slices.Concat(apart, search.Distinct(pool, mostElites, elitesApart/float64(n))) {
+func elites(pool []*search.Candidate, rows float64) (out []*search.Candidate) {
+	apart := search.Distinct(pool, mostElites, search.SameOptimum(rows))
+	for _, c := range slices.Concat(apart, search.Distinct(pool, mostElites, elitesApart/rows)) {
 		if c.Run.Value <= pool[0].Run.Value+search.ContenderGap && !slices.Contains(out, c) {
 			out = append(out, c)
 		}

@@ -101,7 +101,7 @@ func TestSurveyCounts(t *testing.T) {
 			}
 			s.pool = append(s.pool, one)
 		}
-		s.Count(s.pool, p.N())
+		s.Count(s.pool, p.Count())
 		if s.Optima != c.optima || s.Singles != c.singles || s.Met != c.met || math.Abs(s.Unseen()-c.unseen) > 1e-12 {
 			t.Errorf("%v: %+v, unseen %v, want %+v", c.below, s.Survey, s.Unseen(), c)
 		}

@@ -71,7 +71,7 @@ func leap(ctx context.Context, t *search.Task, rows *partition.Table, best *sear
 			return gained, err
 		}
 		c, err := t.ClimbFrom(ctx, p.Shape.Free(), starts.KindSpare, q)
-		if c == nil || err != nil || c.Failed() || c.Run.Status != optim.Converged || !c.Beats(best, p.N()) {
+		if c == nil || err != nil || c.Failed() || c.Run.Status != optim.Converged || !c.Beats(best, p.Count()) {
 			return gained, err
 		}
 		*best, gained = *c, true

@@ -88,7 +88,7 @@ func (t visitor) visit(ctx context.Context, best *search.Candidate,
 		if err != nil {
 			return nil, nil, err
 		}
-		if top == nil && n.Params.K < p.Shape.K && Nested(p) && best.Run.Value > n.Value+rising/float64(p.N()) {
+		if top == nil && n.Params.K < p.Shape.K && Nested(p) && best.Run.Value > n.Value+rising/p.Count() {
 			if top, by, err = t.contain(ctx, best, n, all); err != nil {
 				return nil, nil, err
 			}
@@ -230,7 +230,7 @@ func (t visitor) rise(ctx context.Context, best *search.Candidate,
 		return nil, "", err
 	}
 	for _, c := range risen {
-		if !c.Failed() && c.Run.Status == optim.Converged && c.Beats(best, t.Problem.N()) {
+		if !c.Failed() && c.Run.Status == optim.Converged && c.Beats(best, t.Problem.Count()) {
 			best, top = c, c
 		}
 	}

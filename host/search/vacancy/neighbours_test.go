@@ -115,7 +115,7 @@ func TestBeat(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if c == nil || c.Run.Value > three.Value+search.SameOptimum(p.N()) || begun.From != from.Params.K {
+		if c == nil || c.Run.Value > three.Value+search.SameOptimum(p.Count()) || begun.From != from.Params.K {
 			t.Errorf("%s: %+v, %+v; want %v", name, c, begun, three.Value)
 		} else if want := (poor.Value - c.Run.Value) * float64(p.N()); math.Abs(begun.Gain-want) > 1e-6*want {
 			t.Errorf("%s: gains %v, want %v", name, begun.Gain, want)

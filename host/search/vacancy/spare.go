@@ -134,7 +134,7 @@ func spares(ctx context.Context, p *problem.Problem, q *model.Params) (m search.
 	if err != nil {
 		return m, err
 	}
-	most := crowdedLoss * ownParameters(p) * math.Log(float64(p.N()))
+	most := crowdedLoss * ownParameters(p) * math.Log(p.Count())
 	for i, v := range all {
 		if v < most {
 			m.Spare = append(m.Spare, i)
@@ -339,8 +339,8 @@ func (s *sparing) place(ctx context.Context, others *model.Params) (gained bool,
 			return false, err
 		}
 	}
-	top, met := reached(s.climbed, s.best.Run.Value, search.SameOptimum(p.N()))
-	if converged(top) && top.Beats(s.best, p.N()) {
+	top, met := reached(s.climbed, s.best.Run.Value, search.SameOptimum(p.Count()))
+	if converged(top) && top.Beats(s.best, p.Count()) {
 		found, err := search.Make(ctx, s.task, s.task.Steps.Last, top, search.OfSpare(s.number))
 		if err == nil {
 			*s.best = *found
@@ -446,5 +446,5 @@ func (s *sparing) count() {
 		}
 	}
 	slices.SortStableFunc(pool, search.Compare)
-	s.survey.Count(pool, s.task.Problem.N())
+	s.survey.Count(pool, s.task.Problem.Count())
 }

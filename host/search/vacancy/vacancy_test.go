@@ -291,7 +291,7 @@ func TestPlaceSpares(t *testing.T) {
 	if err != nil || seen != nil {
 		t.Errorf("where no expert is spare: %+v, %v", seen, err)
 	}
-	if best.Run.Value > want+search.SameOptimum(p.N()) || best.Run.Status != optim.Converged {
+	if best.Run.Value > want+search.SameOptimum(p.Count()) || best.Run.Status != optim.Converged {
 		t.Errorf("mean negative log-likelihood %.6f, from the truth %.6f", best.Run.Value, want)
 	}
 	// Where a test fails the one that is missed least is placed anew all the same, and meets the best again.

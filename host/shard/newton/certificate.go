@@ -307,6 +307,10 @@ func Certify(ctx context.Context, files []string, parts []*Sums, act sdk.Activat
 	p := m.Params()
 	columns, _ := freeOf(m).Columns(p)
 	c.RestsOn(p, made.Mass, len(columns))
+	if m.Fit.Weight > 0 && m.Fit.Weight < float64(m.Fit.N)/2 {
+		c.Withdraw(m.Fit.N, m.Fit.Weight)
+		m.Fit.Warn(fitted.WarnWeights, "%s", c.Reason)
+	}
 	m.Fit.Certificate, m.Fit.Passes, m.Fit.Prints = fitted.NewCertificate(c), nil, nil
 	advice.Add(m, c)
 	m.Fit.Notes = slices.DeleteFunc(m.Fit.Notes, func(note string) bool { return note == notYet })

@@ -528,7 +528,7 @@ func (s *Step) write(m *fitted.Model, l *loss.Likelihood, climbs []*climb, all *
 	}
 	m.StandardErrors, m.Covariance, m.HAC, m.Arrangements, m.Penalised, m.Truth = nil, nil, nil, nil, nil, nil
 	if all.Table.Weights != "" {
-		m.Fit.Weight = n
+		m.Fit.Weight, m.Fit.WeightColumn = n, all.Table.Weights
 		if all.groups != nil {
 			m.Fit.Weight = all.weight
 		}
