@@ -444,6 +444,17 @@ func (p *Problem) N() int {
 	return n
 }
 
+// Count is how many rows the table stands for in a search: the sum of its weights, in their unit.
+func (p *Problem) Count() float64 { return p.CountOf(p.N()) }
+
+// CountOf is how many so many of its rows stand for.
+func (p *Problem) CountOf(rows int) float64 {
+	if !p.Weights.Given {
+		return float64(rows)
+	}
+	return float64(rows) * (p.Weights.Total / p.Weights.unit / float64(p.N()))
+}
+
 // Size is rows times parameters, which the work of an iteration grows with.
 func (p *Problem) Size() int { return p.N() * p.Shape.Parameters() }
 

@@ -279,7 +279,8 @@ func (f *Found) turnTo(c *Candidate, step string, p *problem.Problem) {
 	f.Best = c
 }
 
-// parted says that none of all agrees with c, in the place of the best so far, if that is another optimum on so many rows.
+// parted says that none of all agrees with c, in the place of the best so far, if that is another optimum on so many
+// rows.
 func parted(all []*Candidate, best, c *Candidate, rows float64) {
 	if c.Run.Value < best.Run.Value-SameOptimum(rows) {
 		for _, o := range all {
