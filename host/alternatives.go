@@ -33,6 +33,27 @@ func (a Alternative) CrossValidate(ctx context.Context, folds int) ([]crossvalid
 	return crossvalidation.Of(ctx, a.tried(), parting(a.Config, folds))
 }
 
+// FitTargets fits several targets, of a range of k by [ByHeldOut] what [Compare] chooses: one k for all of them, by the
+// density of all targets of a row, whose table is in Fit.Descriptions. Where each has a gate of its own the fits are
+// those of [FitRange], and Fit.Selection has what the rows that were left out say of this target.
+func (a Alternative) FitTargets(ctx context.Context) (*fitted.Vector, error) {
+	switch {
+	case a.Config.compared != nil: // by which k is known
+	case a.Config.Choose == ByHeldOut:
+		found, err := Compare(ctx, []Alternative{a})
+		if err != nil {
+			return nil, err
+		}
+		a.Config = a.Config.ChosenBy(found)
+	case a.From != a.To:
+		return nil, problem.Refuse("of several targets k of a range is chosen by %s", ByHeldOut)
+	}
+	if a.Covariance != "" {
+		return FitSharedGate(ctx, a.Activation, a.Targets, a.Covariance, a.Config)
+	}
+	return FitTargets(ctx, a.Activation, a.Targets, a.Config)
+}
+
 // everyK fits every number of experts to a table, each from its neighbours too as [FitRange] does.
 func everyK(ctx context.Context, act sdk.Activation, rows dataset.Source, from, to int,
 	cfg Config) (criterion.Fits, error) {
@@ -159,6 +180,7 @@ func (a Alternative) tried() crossvalidation.Alternative {
 	return crossvalidation.Alternative{
 		Activation: a.Activation, Sources: tables, Intercept: a.Config.Intercepts == BothIntercepts,
 		From: a.From, To: a.To, Settings: a.Settings, Refused: a.Refused, Admit: a.admit,
+		Several: len(a.Targets) > 1 || a.Covariance != "",
 		Fit: func(ctx context.Context, rows []dataset.Loaded, from, to, threads int) (criterion.Fits, error) {
 			cfg := a.Config
 			cfg.Threads, cfg.Truth, cfg.unjudged = threads, nil, true

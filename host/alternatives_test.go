@@ -268,7 +268,7 @@ func TestLeft(t *testing.T) {
 		t.Fatal(err)
 	}
 	selection := make([]fitted.Candidate, 2)
-	got.Into(selection)
+	got.Into(selection, "")
 	if got.K != 1 || selection[0].HeldOut == nil || math.Abs(*selection[0].HeldOut-held[0].Judged()) > 1e-9 {
 		t.Errorf("k = %d, %+v, want 1 and %v", got.K, selection[0].HeldOut, held[0].Judged())
 	}

@@ -35,7 +35,7 @@ func (m Auto) check() error {
 
 func (Auto) order() int { return 4 }
 
-func (m Auto) starts() int { return startsOr(m.Starts, search.DefaultStarts) }
+func (m Auto) starts() int { return cmp.Or(m.Starts, search.DefaultStarts) }
 
 func (m Auto) fit(ctx context.Context, p *problem.Problem, e *moment.Evidence, c run) (*result.Outcome, error) {
 	c.show(StageMoments, 1, 2)

@@ -40,7 +40,7 @@ func TestCertainParts(t *testing.T) {
 			t.Fatal(err)
 		}
 		m, said := new(fitted.Model), 0
-		found.Tell(m)
+		found.Tell(&m.Fit)
 		for _, w := range m.Fit.Warnings {
 			if strings.Contains(w, "with certainty in 10 of 10 fits: the likelihood has no finite maximum") {
 				said++

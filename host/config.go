@@ -93,7 +93,7 @@ type Config struct {
 	ExpertRidge Penalty
 	// ExpertLasso says the same of a lasso on the experts, under which slopes are 0.
 	ExpertLasso Penalty
-	// Choose is how [FitRange] chooses the number of experts; "" is [ByBICc].
+	// Choose is how a range chooses the number of experts; "" is [ByBICc]; of several targets [ByHeldOut] alone.
 	Choose Choice
 	// Start, if given, is one of the starts, in the units of the data.
 	Start *model.Params

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"math/rand/v2"
 	"slices"
@@ -31,7 +32,7 @@ func (m EM) check() error { return checkStarts(m.Starts) }
 
 func (EM) order() int { return 0 }
 
-func (m EM) starts() int { return startsOr(m.Starts, 8) }
+func (m EM) starts() int { return cmp.Or(m.Starts, 8) }
 
 func (m EM) fit(ctx context.Context, p *problem.Problem, e *moment.Evidence, c run) (*result.Outcome, error) {
 	all := randomStarts(c.Config, m.starts())

@@ -98,8 +98,7 @@ func finish(ctx context.Context, p *problem.Problem, m *fitted.Model, cfg Config
 		}
 	}
 	if x := cfg.compared; x != nil && x.Table != nil {
-		m.Fit.ChosenBy, m.Fit.Descriptions = string(ByHeldOut), x.Table
-		x.Tell(m)
+		x.Tell(&m.Fit)
 	}
 	return result.OfTarget(ctx, p, m)
 }

@@ -34,16 +34,14 @@ const DefaultMaxLeaves = 8
 // of another tree than the one being fitted stands aside; the order of branches does not
 // matter.
 func FitTree(ctx context.Context, act sdk.Activation, src dataset.Source, most int, cfg Config) (*fitted.Model, error) {
-	if most < 1 {
+	switch {
+	case most < 1:
 		return nil, problem.Refuse("at most %d leaves, want 1 or more", most)
-	}
-	if err := cfg.untied("a tree that grows"); err != nil {
-		return nil, err
-	}
-	if cfg.ZeroExpert {
+	case cfg.Tied != nil:
+		return nil, cfg.untied("a tree that grows")
+	case cfg.ZeroExpert:
 		return nil, problem.Refuse("an expert that is always 0 is for one gate, not for a tree")
-	}
-	if cfg.Leaves != nil {
+	case cfg.Leaves != nil:
 		return nil, problem.Refuse("a tree that grows has one activation for all its leaves")
 	}
 	cfg.K, cfg.Hierarchy = most, largest(most)

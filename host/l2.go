@@ -34,7 +34,7 @@ func (m L2) check() error { return cmp.Or(checkStarts(m.Starts), m.settings().Ch
 func (L2) order() int { return 0 }
 
 func (m L2) fit(ctx context.Context, p *problem.Problem, e *moment.Evidence, c run) (*result.Outcome, error) {
-	all := randomStarts(c.Config, startsOr(m.Starts, 8))
+	all := randomStarts(c.Config, cmp.Or(m.Starts, 8))
 	record, notes, err := m.settings().Fit(ctx, p, e, all, c.Start, c.shows(StageDescent))
 	if err != nil {
 		return nil, err

@@ -9,7 +9,6 @@ import (
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/host/result"
-	"github.com/gatedlearning/moe/host/search"
 	"github.com/gatedlearning/moe/host/search/starts"
 )
 
@@ -59,17 +58,12 @@ func (m L4) fit(ctx context.Context, p *problem.Problem, e *moment.Evidence, c r
 	out.Descended, out.Estimate = d.Record, d.Estimate
 	out.Estimate.Sign(p, e)
 	out.Note(out.Estimate.Notes...)
-	candidate := &search.Candidate{Kind: starts.KindRandom, Rows: p.N(), Agrees: true}
 	c.show(StageRefining, 0, 1)
-	var held string
-	if candidate.Params, candidate.Run, held, err = gate(ctx, p, p.Shape.Adopt(out.Estimate.Params),
-		out.Radius); err != nil {
+	candidate, held, err := withGate(ctx, p, p.Shape.Adopt(out.Estimate.Params), starts.KindRandom, out.Radius)
+	if err != nil {
 		return nil, err
 	}
 	out.Note(held)
-	if candidate.Failed() {
-		return nil, search.NoneFinite(p)
-	}
 	if d.Status != optim.Converged {
 		candidate.Run.Status, candidate.Agrees = d.Status, false
 	}

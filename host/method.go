@@ -1,7 +1,6 @@
 package host
 
 import (
-	"cmp"
 	"context"
 	"math"
 
@@ -62,9 +61,6 @@ func mostOf(m Method) int {
 	}
 	return 0
 }
-
-// startsOr is the number of starts that were asked for, or the default.
-func startsOr(n, byDefault int) int { return cmp.Or(n, byDefault) }
 
 // noCertificate says why a method without a joint likelihood has none.
 func noCertificate(m Method) string {

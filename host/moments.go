@@ -48,7 +48,7 @@ func (m Moments) fit(ctx context.Context, p *problem.Problem, e *moment.Evidence
 
 // fromTensors is the outcome of a method that estimates the regressors from moment tensors and fits the gate to them.
 func fromTensors(ctx context.Context, p *problem.Problem, e *moment.Evidence, estimate *moment.Estimate, obstacle,
-	kind string, radius float64, m Method) (_ *result.Outcome, err error) {
+	kind string, radius float64, m Method) (*result.Outcome, error) {
 	if estimate == nil {
 		return nil, problem.Refuse("there is no moment estimate: %s; method auto falls back to the likelihood",
 			obstacle)
@@ -56,20 +56,26 @@ func fromTensors(ctx context.Context, p *problem.Problem, e *moment.Evidence, es
 	out := &result.Outcome{Estimate: estimate}
 	out.Note(estimate.Notes...)
 	out.Note(e.InputsNote(p))
-	candidate := &search.Candidate{Kind: kind, Rows: p.N(), Agrees: true}
 	q := p.Shape.Adopt(estimate.Params)
 	if e.Marginal != nil {
 		q = moment.Begin(p, e, estimate)
 	}
-	var held string
-	if candidate.Params, candidate.Run, held, err = gate(ctx, p, q, radius); err != nil {
+	candidate, held, err := withGate(ctx, p, q, kind, radius)
+	if err != nil {
 		return nil, err
-	}
-	if candidate.Failed() {
-		return nil, search.NoneFinite(p)
 	}
 	out.Note(held, noCertificate(m))
 	return out.Alone(candidate), nil
+}
+
+// withGate is the candidate of this kind that [gate] makes of q.
+func withGate(ctx context.Context, p *problem.Problem, q *model.Params, kind string,
+	radius float64) (c *search.Candidate, note string, err error) {
+	c = &search.Candidate{Kind: kind, Rows: p.N(), Agrees: true}
+	if c.Params, c.Run, note, err = gate(ctx, p, q, radius); err == nil && c.Failed() {
+		err = search.NoneFinite(p)
+	}
+	return c, note, err
 }
 
 // gate fits the gate to the regressors of q on all rows, with σ as given where it

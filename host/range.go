@@ -76,9 +76,9 @@ func FitRange(ctx context.Context, act sdk.Activation, src dataset.Source, from,
 	}
 	best := cfg.Choose.Choose(fits, heldOut, bound)
 	if held != nil {
-		held.Into(best.Fit.Selection)
-		if cfg.compared == nil {
-			held.Tell(best)
+		held.Into(best.Fit.Selection, best.Target)
+		if held.Table == nil {
+			held.Tell(&best.Fit)
 		}
 	}
 	if why != "" {
@@ -98,7 +98,7 @@ func FitRange(ctx context.Context, act sdk.Activation, src dataset.Source, from,
 	if stopped != nil {
 		best.Fit.Warn(fitted.WarnStopped, "k up to %d was fitted, not up to %d: %s", to, asked, stopped.Data.Msg)
 	} else {
-		criterion.WarnOfEdge(best, from, to)
+		criterion.WarnOfEdge(&best.Fit, best.K, from, to)
 	}
 	if best.Fit.EigengapK, err = s.e.EigengapK(s.p.Plain()); err != nil {
 		return nil, err

@@ -42,6 +42,11 @@ const (
 func FitSharedGate(ctx context.Context, act sdk.Activation, targets []Target, noise NoiseCovariance,
 	cfg Config) (*fitted.Vector, error) {
 	f, err := underOneGate(ctx, act, targets, noise, cfg)
+	if x := cfg.compared; x != nil && err == nil {
+		fit := f.Vector.SharedGate.Fit
+		x.Tell(fit)
+		criterion.WarnOfEdge(fit, x.K, x.From, x.To)
+	}
 	return f.Vector, err
 }
 
@@ -67,11 +72,13 @@ func newSharedGate(targets []Target, noise NoiseCovariance, cfg Config) (*shared
 	if err := cmp.Or(checkSharedGate(cfg, noise), cfg.untied("a gate of several targets")); err != nil {
 		return nil, err
 	}
-	s := &sharedGate{cfg: cfg, targets: targets, noise: noise}
+	s := &sharedGate{targets: targets, noise: noise}
 	if !cfg.normal() { // every target alone begins with normal noise
-		s.family, s.cfg.Family = cfg.Family, ""
+		s.family, cfg.Family = cfg.Family, ""
 	}
-	return s, nil
+	var err error
+	s.cfg, err = cfg.Checked()
+	return s, err
 }
 
 func (s *sharedGate) fit(ctx context.Context, act sdk.Activation) (*fitted.Vector, error) {
@@ -83,18 +90,18 @@ func (s *sharedGate) fit(ctx context.Context, act sdk.Activation) (*fitted.Vecto
 		return nil, err
 	}
 	defer asked.leave(ctx)
-	if err := possibleVector(ctx, s.task); err != nil {
-		return nil, err
+	if own := s.task.Own; own != nil {
+		for j, p := range s.problems {
+			if err := possible(ctx, p, own.Coordinate(j)); err != nil {
+				return nil, fmt.Errorf("target %s: %w", p.Schema.Target, err)
+			}
+		}
 	}
 	found, err := search.Vector(ctx, s.task)
 	if err != nil {
 		return nil, err
 	}
-	var truths []*model.Params
-	for _, t := range s.targets {
-		truths = append(truths, t.Truth)
-	}
-	v, err := result.SharedGate(ctx, s.task, s.given, found, truths, s.written())
+	v, err := result.SharedGate(ctx, s.task, s.given, found, s.truths, s.cfg.written())
 	if err != nil {
 		return nil, err
 	}
@@ -109,11 +116,7 @@ func (s *sharedGate) fit(ctx context.Context, act sdk.Activation) (*fitted.Vecto
 // resume readies the search to go on from a checkpoint, if there is one, and to write the next.
 func (s *sharedGate) resume(ctx context.Context) (request, error) {
 	p := s.problems[0]
-	cfg, err := s.cfg.Checked()
-	if err != nil {
-		return request{}, err
-	}
-	asked, err := cfg.requested(ctx, p)
+	asked, err := s.cfg.requested(ctx, p)
 	if err != nil {
 		return asked, err
 	}
@@ -121,7 +124,7 @@ func (s *sharedGate) resume(ctx context.Context) (request, error) {
 	asked.more = map[string]any{"target": s.task.Targets(), "noise covariance": cmp.Or(s.family, string(s.noise)),
 		"start": s.task.Own}
 	asked.parameters = s.task.Parameters()
-	r, err := cfg.started(ctx, p, asked)
+	r, err := s.cfg.started(ctx, p, asked)
 	if s.task.Resume = r.resume; r.checkpoint != nil {
 		s.task.Checkpoint = func(at search.State) { r.checkpoint(p, at) }
 	}
@@ -146,15 +149,11 @@ func checkSharedGate(c Config, noise NoiseCovariance) error {
 	case c.Arrangements:
 		return problem.Refuse("arrangements are those of targets with gates of their own")
 	}
-	if c.Noise != nil {
-		for _, known := range []Noise{Shared{}, PerExpert{}} {
-			if c.Noise == known {
-				return nil
-			}
-		}
-		return problem.Refuse("sigma is estimated, and has no floor, where targets share a gate")
+	switch c.Noise {
+	case nil, Shared{}, PerExpert{}:
+		return nil
 	}
-	return nil
+	return problem.Refuse("sigma is estimated, and has no floor, where targets share a gate")
 }
 
 // sharedGate is a fit of several targets under one gate.
@@ -165,6 +164,7 @@ type sharedGate struct {
 	family   string // "" for normal noise
 	problems []*problem.Problem
 	given    model.Rows // with the weights as they were given
+	truths   []*model.Params
 	task     *search.VectorTask
 }
 
@@ -184,7 +184,11 @@ func (s *sharedGate) load(ctx context.Context, act sdk.Activation) error {
 		if err := ofItself("each of several targets", t.Source.Schema()); err != nil {
 			return err
 		}
-		cfg, p, err := load(ctx, act, t.Source, forTarget(s.cfg, t))
+		cfg := forTarget(s.cfg, t)
+		if s.cfg.compared != nil {
+			cfg = cfg.of(cfg.K)
+		}
+		cfg, p, err := load(ctx, act, t.Source, cfg)
 		if err != nil {
 			return err
 		}
@@ -198,16 +202,16 @@ func (s *sharedGate) load(ctx context.Context, act sdk.Activation) error {
 		}
 		task.Evidence = append(task.Evidence, evidence)
 		task.Starts = cfg.Method.(Auto).starts()
-		rows, given = append(rows, p.Rows), append(given, p.Given)
-		if t.Start != nil {
-			begun = append(begun, t.Start)
+		rows, given, s.truths = append(rows, p.Rows), append(given, p.Given), append(s.truths, cfg.Truth)
+		if cfg.Start != nil {
+			begun = append(begun, cfg.Start)
 		}
 	}
 	task.Problems, task.Rows, s.given = s.problems, model.Beside(rows), model.Beside(given)
 	if err := task.Begin(begun); err != nil {
 		return err
 	}
-	task.Screening, task.Refining = s.shows(StageScreening), s.shows(StageRefining)
+	task.Screening, task.Refining = s.cfg.shows(StageScreening), s.cfg.shows(StageRefining)
 	s.task = task
 	if n, q := s.problems[0].Weights.Rows, task.Parameters(); q >= n*len(s.targets) {
 		return &dataset.Error{File: s.problems[0].Schema.Name,
@@ -215,10 +219,6 @@ func (s *sharedGate) load(ctx context.Context, act sdk.Activation) error {
 				"rows, fewer features or a smaller k", n, q, s.problems[0].Shape.K, len(s.targets))}
 	}
 	return nil
-}
-
-func (s *sharedGate) shows(stage Stage) func(done, total int) {
-	return func(done, total int) { s.cfg.show(stage, done, total) }
 }
 
 // sameRows refuses a table that has not the features and rows of the first.
@@ -235,25 +235,4 @@ func sameRows(first, p *problem.Problem) error {
 		return err
 	}
 	return other
-}
-
-// possibleVector is [possible] of several targets under one gate.
-func possibleVector(ctx context.Context, task *search.VectorTask) error {
-	if task.Own == nil {
-		return nil
-	}
-	for j, p := range task.Problems {
-		if err := possible(ctx, p, task.Own.Coordinate(j)); err != nil {
-			return fmt.Errorf("target %s: %w", p.Schema.Target, err)
-		}
-	}
-	return nil
-}
-
-// written is what of the configuration the model says.
-func (s *sharedGate) written() result.Settings {
-	return result.Settings{
-		Method: Auto{}.Name(), Starts: mostOf(s.cfg.Method), Design: s.cfg.Design, Errors: s.cfg.Errors,
-		Unjudged: s.cfg.unjudged,
-	}
 }

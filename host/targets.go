@@ -41,11 +41,17 @@ func FitTargets(ctx context.Context, act sdk.Activation, targets []Target, cfg C
 	if err != nil {
 		return nil, err
 	}
+	fit := Fit
+	if x := cfg.compared; x != nil && cfg.Choose == ByHeldOut { // of a range
+		fit = func(ctx context.Context, act sdk.Activation, src dataset.Source, cfg Config) (*fitted.Model, error) {
+			return FitRange(ctx, act, src, x.From, x.To, cfg)
+		}
+	}
 	for j := len(done); j < len(targets); j++ {
 		t := targets[j]
 		one := forTarget(cfg, t)
 		one.Checkpoint, one.GatePenalty = checkpointAfter(cfg, done), NoPenalty
-		m, err := Fit(ctx, act, t.Source, one)
+		m, err := fit(ctx, act, t.Source, one)
 		if err != nil {
 			return nil, fmt.Errorf("target %s: %w", t.Source.Schema().Target, err)
 		}

@@ -76,8 +76,8 @@ not converge, its optimum is suspect or not judged, with --strict the model. See
 		"lasso on the experts, under which slopes are 0, likewise: none, auto or a `VALUE` (default none)")
 	flags.StringVar(&f.choose, "choose", string(host.ByBICc),
 		"how a range of --k is chosen from: bicc, BIC corrected for few rows, bic, icl, set, the least k the data "+
-			"leave, or heldout: crossvalidation, which takes several values of --family, --noise, --hierarchy and the "+
-			"penalties too")
+			"leave, or heldout: crossvalidation, which takes several values of --family, --noise, --noise-covariance, "+
+			"--hierarchy and the penalties too")
 	flags.BoolVar(&f.hac, "hac", false,
 		"standard errors beside the others that hold where rows follow each other in time")
 	flags.BoolVar(&f.strict, "strict", false,

@@ -256,7 +256,8 @@ format moe-model/v2, which predict and evaluate read. With --gate-shared beside 
 targets share one gate: a row's expert is that of all targets, each expert has a regressor for
 every target, and the noise of a row's targets is independent, or with --noise-covariance full
 correlated, the same for all experts unless --noise says otherwise. Such a fit starts from
-random and clustered starts of all targets together, and has one certificate.
+random and clustered starts of all targets together, and has one certificate. Of a range of
+--k, by --choose heldout, one number is taken for all targets.
 
 With --output-scale the experts' means are c + s*g(<a,x>), an offset and a scale of all
 experts (shared) or of each (per-expert), fitted with the rest: a sigmoid, which goes

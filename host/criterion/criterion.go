@@ -163,9 +163,9 @@ func (f Fit) BICc() float64 {
 func (f Fit) aic3c() float64 { return 3*f.Few*float64(f.Parameters) - 2*f.Candidate.LogLikelihood }
 
 // WarnOfEdge warns of a choice of k at an end of the range that was fitted.
-func WarnOfEdge(m *fitted.Model, from, to int) {
+func WarnOfEdge(f *fitted.Fit, k, from, to int) {
 	best, more := "has the least BIC", "have less BIC"
-	switch Choice(m.Fit.ChosenBy) {
+	switch Choice(f.ChosenBy) {
 	case ByBICc:
 		best, more = "has the least BIC corrected for few rows", "have less"
 	case ByICL:
@@ -177,10 +177,10 @@ func WarnOfEdge(m *fitted.Model, from, to int) {
 	}
 	switch {
 	case from == to:
-	case m.K == to:
-		m.Fit.Warn(fitted.WarnLargerK, "k = %d, the largest that was fitted, %s: a larger k may %s", m.K, best, more)
-	case m.K == from && from > 1:
-		m.Fit.Warn(fitted.WarnSmallerK, "k = %d, the smallest that was fitted, %s: a smaller k may %s", m.K, best, more)
+	case k == to:
+		f.Warn(fitted.WarnLargerK, "k = %d, the largest that was fitted, %s: a larger k may %s", k, best, more)
+	case k == from && from > 1:
+		f.Warn(fitted.WarnSmallerK, "k = %d, the smallest that was fitted, %s: a smaller k may %s", k, best, more)
 	}
 }
 

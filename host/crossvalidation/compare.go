@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gatedlearning/moe/host/criterion"
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/mixture"
@@ -16,36 +17,51 @@ import (
 
 // Comparison is what [Compare] has found: which alternative is chosen, and how many experts of it.
 type Comparison struct {
-	Chosen int // its place among the alternatives
-	K      int
-	Table  []fitted.Description // of all; nil where there is one alternative, whose ks are in Fit.Selection
-	Notes  []string             // for the user, of the chosen alternative
+	Chosen   int // its place among the alternatives
+	K        int
+	From, To int // the range of the chosen alternative
+	// Table is of all; nil where there is one alternative of one target, whose ks are in Fit.Selection.
+	Table []fitted.Description
+	Notes []string // for the user, of the chosen alternative
 
-	folds  int
-	scores []score // of the chosen alternative, from its least k on
+	folds   int
+	targets []string // of the chosen alternative
+	scores  []score  // likewise, from its least k on
 }
 
 // Ks is how many numbers of experts of the chosen alternative were looked at.
 func (x *Comparison) Ks() int { return len(x.scores) }
 
-// Into puts into the table of all fits of the chosen alternative what the rows that were left out say of each.
-func (x *Comparison) Into(selection []fitted.Candidate) {
+// Into puts into the table of all fits of the chosen alternative what the rows that were left out say of each: of
+// several targets those of this one.
+func (x *Comparison) Into(selection []fitted.Candidate, target string) {
 	for i := range x.scores[:min(len(x.scores), len(selection))] {
-		if x.scores[i].sound() {
-			selection[i].HeldOut = &x.scores[i].predictive.logLikelihood
+		s := &x.scores[i]
+		if !s.sound() {
+			continue
+		}
+		selection[i].HeldOut = &s.predictive.logLikelihood
+		for j := range s.targets {
+			if len(s.targets) > 1 && x.targets[j] == target {
+				selection[i].HeldOut = &s.targets[j].predictive
+			}
 		}
 	}
 }
 
-// Tell puts the notes, and what is doubtful of the comparison, into the fit of the chosen alternative to all rows.
-func (x *Comparison) Tell(m *fitted.Model) {
-	m.Fit.Notes = append(m.Fit.Notes, x.Notes...)
+// Tell puts the table and the notes, and what is doubtful of the comparison, into the fit of the chosen alternative to
+// all rows.
+func (x *Comparison) Tell(f *fitted.Fit) {
+	if x.Table != nil {
+		f.ChosenBy, f.Descriptions = string(criterion.ByHeldOut), x.Table
+	}
+	f.Notes = append(f.Notes, x.Notes...)
 	most := 0
 	for i := range x.scores {
 		most = max(most, x.scores[i].certain)
 	}
 	if most > 0 {
-		m.Fit.Warn(fitted.WarnNewRows, "crossvalidation: %s", Certain(most, x.folds))
+		f.Warn(fitted.WarnNewRows, "crossvalidation: %s", Certain(most, x.folds))
 	}
 }
 
@@ -134,17 +150,20 @@ func chosenOf(all []Alternative, place []int, found []crossed) (*Comparison, err
 		}
 		return nil, problem.Refuse("no description has a finite log-likelihood for rows that were not fitted")
 	}
-	c := &Comparison{Chosen: of[at], K: ks[at]}
+	c := &Comparison{Chosen: of[at], K: ks[at], From: all[of[at]].From, To: all[of[at]].To}
 	for i, t := range found {
 		if place[i] == c.Chosen {
-			c.scores, c.folds, c.Notes = t.scores, t.table.folds, t.table.notes()
+			c.scores, c.folds, c.Notes, c.targets = t.scores, t.table.folds, t.table.notes(), t.table.targets()
 		}
 	}
-	if len(all) == 1 {
+	if len(all) == 1 && !all[0].Several {
 		c.Notes = append(c.Notes, leftNotes(all[0].From, c.scores)...)
 		return c, nil
 	}
 	for i, a := range all {
+		if a.Settings == nil {
+			a.Settings = map[string]string{}
+		}
 		reason := a.Refused
 		if reason == nil {
 			reason = reasons[i]

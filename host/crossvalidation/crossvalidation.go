@@ -21,6 +21,7 @@ type Alternative struct {
 	Sources    []dataset.Source // a table of every target, with the same features and rows
 	Intercept  bool             // of experts and gate
 	From, To   int
+	Several    bool // the model is of several targets
 	// Fit fits every number of experts to some of the rows, on so many threads.
 	Fit func(ctx context.Context, rows []dataset.Loaded, from, to, threads int) (criterion.Fits, error)
 	// Admit says what is wrong with all rows before there are parts, other rows of another target too.
@@ -242,11 +243,12 @@ func leaveBehind(all []crossed, parts int) {
 
 // sourceKey tells the tables of alternatives apart.
 func (a Alternative) sourceKey() any {
-	if len(a.Sources) == 1 && reflect.ValueOf(a.Sources[0]).Comparable() {
-		return struct {
-			source    dataset.Source
-			intercept bool
-		}{a.Sources[0], a.Intercept}
+	var key any = a.Intercept
+	for _, src := range a.Sources {
+		if !reflect.ValueOf(src).Comparable() {
+			return new(byte) // of a table that nothing says to be another
+		}
+		key = [2]any{key, src}
 	}
-	return new(byte) // of a table that nothing says to be another
+	return key
 }

@@ -30,6 +30,14 @@ type parts struct {
 // of is the table of the first target, which has the features of all.
 func (t *parts) of() dataset.Loaded { return t.tables[0] }
 
+// targets are the names of all.
+func (t *parts) targets() (names []string) {
+	for _, table := range t.tables {
+		names = append(names, table.Schema().Target)
+	}
+	return names
+}
+
 // inParts reads the tables of every target, which are to be parted, for fits with an intercept or without. 0 folds are
 // choiceFolds, or as many as there are rows, or groups.
 func inParts(ctx context.Context, from []dataset.Source, intercept bool, folds int, seed uint64) (*parts, error) {

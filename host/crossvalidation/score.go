@@ -74,7 +74,7 @@ type score struct {
 }
 
 // ofTarget sums up how far a target is from what fits predict, over rows with a mean, or a median, of weight scored.
-type ofTarget struct{ logLikelihood, sse, scored float64 }
+type ofTarget struct{ logLikelihood, predictive, sse, scored float64 }
 
 // tally sums up log-densities of groups, or rows.
 type tally struct {
@@ -235,6 +235,7 @@ func (s *ofTarget) add(ctx context.Context, act sdk.Activation, m *fitted.Model,
 				}
 				rows.take(row+r, w, by, own.LogDens[r])
 				s.logLikelihood += w * own.LogDens[r]
+				s.predictive += w * by
 			}
 			if e := y - own.Point[r]; !math.IsNaN(e) { // there is a mean, or a median
 				s.sse, s.scored = s.sse+w*e*e, s.scored+w
@@ -292,6 +293,9 @@ func (s *score) below(other *score) (by, standardError float64) {
 // described is a score as files have it, beside the highest.
 func (s *score) described(k int, settings map[string]string, top *score, chosen bool) fitted.Description {
 	d := fitted.Description{K: k, Settings: settings, Parameters: s.parameters, Converged: s.converged, Chosen: chosen}
+	if len(s.targets) > 1 {
+		d.Targets = len(s.targets)
+	}
 	switch {
 	case s.left != nil:
 		d.Reason = "left " + s.left.String()

@@ -229,7 +229,7 @@ type Candidate struct {
 	// BIC corrected for few rows; where that chose another k than BIC, and the rows are enough for one
 	BICc *float64 `json:"bicc,omitempty"`
 	// log-likelihood of the rows, each by a fit without its part, predictive where fits know of their parameters'
-	// uncertainty; where the choice is by it
+	// uncertainty; where the choice is by it. Of several targets with gates of their own it is of this one
 	HeldOut   *float64 `json:"held_out,omitempty"`
 	Converged bool     `json:"converged"`
 
@@ -250,6 +250,7 @@ type Description struct {
 	K          int               `json:"k,omitempty"` // absent where it could not be fitted at all
 	Settings   map[string]string `json:"settings"`    // what tells it from others, as files of --config have it
 	Parameters int               `json:"parameters,omitempty"`
+	Targets    int               `json:"targets,omitempty"` // several, whose density held_out is of; absent of one
 	// log-likelihood of the rows, each by a fit without its part, predictive where fits know of their parameters'
 	// uncertainty; absent where there is none
 	HeldOut       *float64 `json:"held_out,omitempty"`

@@ -204,8 +204,12 @@ func ofDescriptions(all []fitted.Description) string {
 	if chosen.HeldOut == nil { // of a file that is not ours
 		return ""
 	}
-	line := fmt.Sprintf("Held-out log-likelihood of %s: %s for %s, chosen", numeral.Plural(compared, "description"),
-		numeral.Likelihood(*chosen.HeldOut), words(chosen))
+	of := numeral.Plural(compared, "description")
+	if chosen.Targets > 1 {
+		of += " of " + numeral.Plural(chosen.Targets, "target") + " together"
+	}
+	line := fmt.Sprintf("Held-out log-likelihood of %s: %s for %s, chosen", of, numeral.Likelihood(*chosen.HeldOut),
+		words(chosen))
 	if top.Chosen {
 		return line + ", the highest."
 	}
@@ -267,6 +271,9 @@ const (
 	PartNotes       Part = "notes"
 )
 
+// wants says whether a part is one of these: all where none is named.
+func wants(parts []Part, p Part) bool { return len(parts) == 0 || slices.Contains(parts, p) }
+
 // Explain writes what a model's file knows beside [Screen]: these parts of it, all where none is named.
 func Explain(w io.Writer, m *fitted.Model, parts ...Part) error {
 	return explain(w, Answer(m), m, parts)
@@ -274,19 +281,18 @@ func Explain(w io.Writer, m *fitted.Model, parts ...Part) error {
 
 func explain(w io.Writer, answer string, m *fitted.Model, parts []Part) error {
 	out := bufio.NewWriter(w)
-	wants := func(p Part) bool { return len(parts) == 0 || slices.Contains(parts, p) }
 	fmt.Fprintln(out, answer)
 	for _, line := range modules(m) {
 		fmt.Fprintln(out, line)
 	}
-	if wants(PartStarts) {
+	if wants(parts, PartStarts) {
 		writeStarts(out, m)
 		writeArrangements(out, m.Arrangements)
 		if path := penaltyPath(m); path != nil {
 			writeTable(out, path)
 		}
 	}
-	if c := m.Fit.Certificate; wants(PartCertificate) && c != nil {
+	if c := m.Fit.Certificate; wants(parts, PartCertificate) && c != nil {
 		fmt.Fprintln(out)
 		for _, line := range Verdicts(c) {
 			fmt.Fprintln(out, line)
@@ -294,10 +300,10 @@ func explain(w io.Writer, answer string, m *fitted.Model, parts []Part) error {
 		if len(c.Tests) > 0 {
 			writeTable(out, Tests(c))
 		}
-	} else if wants(PartCertificate) {
+	} else if wants(parts, PartCertificate) {
 		fmt.Fprintln(out, "\nThere is no certificate; the notes say why.")
 	}
-	if wants(PartNotes) {
+	if wants(parts, PartNotes) {
 		writeAllNotes(out, m)
 	}
 	return out.Flush()
@@ -334,7 +340,7 @@ func OutputsScreen(w io.Writer, v *fitted.Vector, file string, all bool) error {
 	if v.SharedGate != nil && v.SharedGate.Fit != nil {
 		return sharedGateScreen(w, v, file, all)
 	}
-	return eachOutput(w, v, func(m *fitted.Model) error { return Screen(w, m, file, all) })
+	return eachOutput(w, v, false, func(m *fitted.Model) error { return Screen(w, m, file, all) })
 }
 
 // ExplainOutputs is [Explain] of several targets.
@@ -342,17 +348,36 @@ func ExplainOutputs(w io.Writer, v *fitted.Vector, parts ...Part) error {
 	if v.SharedGate != nil && v.SharedGate.Fit != nil {
 		return explain(w, SharedAnswer(v), Together(v), parts)
 	}
-	return eachOutput(w, v, func(m *fitted.Model) error { return Explain(w, m, parts...) })
+	return eachOutput(w, v, wants(parts, PartStarts), func(m *fitted.Model) error {
+		return Explain(w, m, parts...)
+	})
 }
 
-// eachOutput writes the targets one below the other, each below its name.
-func eachOutput(w io.Writer, v *fitted.Vector, write func(*fitted.Model) error) error {
+// eachOutput writes the targets one below the other, each below its name, and before them what chose one description
+// for all, with its table or without.
+func eachOutput(w io.Writer, v *fitted.Vector, table bool, write func(*fitted.Model) error) error {
+	first := v.Model(0)
+	all := len(v.Outputs) > 1 && len(first.Fit.Descriptions) > 0
+	if all {
+		fmt.Fprintf(w, "All targets\n%s\n", ofDescriptions(first.Fit.Descriptions))
+	}
+	if all && table {
+		out := bufio.NewWriter(w)
+		writeDescriptions(out, first)
+		if err := out.Flush(); err != nil {
+			return err
+		}
+	}
 	for j := range v.Outputs {
-		if j > 0 {
+		m := v.Model(j)
+		if all {
+			m.Fit.Descriptions = nil // which are above
+		}
+		if all || j > 0 {
 			fmt.Fprintln(w)
 		}
-		fmt.Fprintf(w, "Target %s\n", shown.Name(v.Outputs[j].Target))
-		if err := write(v.Model(j)); err != nil {
+		fmt.Fprintf(w, "Target %s\n", shown.Name(m.Target))
+		if err := write(m); err != nil {
 			return err
 		}
 	}

@@ -32,10 +32,7 @@ func sharedGate(w io.Writer, v *fitted.Vector, all bool) error {
 	for _, line := range separation(Together(v)) {
 		fmt.Fprintln(out, shown.Line(line))
 	}
-	writeTable(out, Starts(Together(v)))
-	if s.Fit.Survey != nil {
-		fmt.Fprintln(out, survey(s.Fit.Survey))
-	}
+	writeStarts(out, Together(v))
 	if c := s.Fit.Certificate; c != nil && len(c.Tests) > 0 {
 		writeTable(out, Tests(c))
 	}
@@ -49,6 +46,9 @@ func sharedGateScreen(w io.Writer, v *fitted.Vector, file string, all bool) erro
 	f := v.SharedGate.Fit
 	fmt.Fprintln(out, SharedAnswer(v))
 	for _, line := range modules(Together(v)) {
+		fmt.Fprintln(out, line)
+	}
+	if line := chosen(Together(v)); line != "" {
 		fmt.Fprintln(out, line)
 	}
 	for _, line := range shortVerdicts(f) {

@@ -111,13 +111,7 @@ func writeCoefficients(out io.Writer, m *fitted.Model, most int, all bool) {
 
 // writeStarts writes what was compared, and what the search has seen.
 func writeStarts(out io.Writer, m *fitted.Model) {
-	if len(m.Fit.Descriptions) > 0 {
-		table, reasons := descriptions(m)
-		writeTable(out, table)
-		for _, reason := range reasons {
-			fmt.Fprintln(out, reason)
-		}
-	}
+	writeDescriptions(out, m)
 	switch {
 	case IsGrown(m):
 		writeTable(out, Growth(m))
@@ -132,6 +126,18 @@ func writeStarts(out io.Writer, m *fitted.Model) {
 	}
 	if s := m.Fit.Survey; s != nil {
 		fmt.Fprintln(out, survey(s))
+	}
+}
+
+// writeDescriptions writes the descriptions that were compared; nothing where there are none.
+func writeDescriptions(out io.Writer, m *fitted.Model) {
+	if len(m.Fit.Descriptions) == 0 {
+		return
+	}
+	table, reasons := descriptions(m)
+	writeTable(out, table)
+	for _, reason := range reasons {
+		fmt.Fprintln(out, reason)
 	}
 }
 
@@ -162,7 +168,7 @@ func Outputs(w io.Writer, v *fitted.Vector, all bool) error {
 	if v.SharedGate != nil && v.SharedGate.Fit != nil {
 		return sharedGate(w, v, all)
 	}
-	return eachOutput(w, v, func(m *fitted.Model) error { return Text(w, m, all) })
+	return eachOutput(w, v, true, func(m *fitted.Model) error { return Text(w, m, all) })
 }
 
 // approximation says how g was evaluated, of a model with a native approximation of it.

@@ -29,6 +29,7 @@ type listed struct {
 
 func (f *Fit) listed() []listed {
 	return []listed{{"family", &f.Family}, {"noise", &f.Noise}, {"hierarchy", &f.Hierarchy},
+		{"noise-covariance", (*string)(&f.NoiseCovariance)},
 		{"gate-penalty", (*string)(&f.GatePenalty)}, {"expert-ridge", (*string)(&f.ExpertRidge)},
 		{"expert-lasso", (*string)(&f.ExpertLasso)}}
 }
@@ -132,7 +133,7 @@ func (f *Fit) checkAlternatives() error {
 			return refuse("%s %s: several are for %s %s, to choose from", l.key, *l.value, Key("choose"),
 				string(host.ByHeldOut))
 		}
-		for _, k := range f.given([]string{"targets", "moments", "start", "truth", "leaves"}) {
+		for _, k := range f.given([]string{"moments", "start", "truth", "leaves"}) {
 			return refuse("%s has no effect beside several values of %s", Key(k), l.key)
 		}
 		for i, v := range values {

@@ -89,12 +89,8 @@ func (f *Fit) Tables() ([]terms.Request, error) {
 // then in the vector. Errors are those of [host.Fit] and its like.
 func (f *Fit) Run(ctx context.Context, act sdk.Activation, targets []host.Target, sums *shard.Moments,
 	cfg host.Config) (*fitted.Model, *fitted.Vector, error) {
-	switch {
-	case f.GateShared:
-		v, err := host.FitSharedGate(ctx, act, targets, f.covariance(), cfg)
-		return nil, v, err
-	case f.Targets != nil:
-		v, err := host.FitTargets(ctx, act, targets, cfg)
+	if f.Targets != nil {
+		v, err := f.Alternative(act, targets, cfg).FitTargets(ctx)
 		return nil, v, err
 	}
 	cfg.Start, cfg.Truth = targets[0].Start, targets[0].Truth

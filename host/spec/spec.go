@@ -37,9 +37,9 @@ func Unsaid(family string) string {
 }
 
 // Fit describes a fit. Data, or Moments, is needed, and K or Hierarchy; what is absent has the default that
-// moe fit --help names. Family, Noise, Hierarchy, GatePenalty, ExpertRidge and ExpertLasso may have several values with
-// commas between them, "shared,per-expert", where Choose is "heldout": see [Fit.Alternatives]. One that says nothing
-// of its experts is of linear experts, from 1 to 4, with intercepts.
+// moe fit --help names. Family, Noise, NoiseCovariance, Hierarchy, GatePenalty, ExpertRidge and ExpertLasso may have
+// several values with commas between them, "shared,per-expert", where Choose is "heldout": see [Fit.Alternatives]. One
+// that says nothing of its experts is of linear experts, from 1 to 4, with intercepts.
 type Fit struct {
 	Format string `json:"format"` // "moe-fit/v1"
 
@@ -600,8 +600,9 @@ func (f *Fit) checkTargets() error {
 			return refuse("%s has no effect beside %s: %s", Key(b.key), Key("targets"), b.why)
 		}
 	}
-	if f.KTo != 0 {
-		return refuse("%s %s: several targets have one number of experts", Key("k"), f.numbers())
+	if f.KTo != 0 && f.Choose != host.ByHeldOut {
+		return refuse("%s %s: of several targets a range is for %s %s", Key("k"), f.numbers(), Key("choose"),
+			string(host.ByHeldOut))
 	}
 	if len(f.Targets) == 0 {
 		return refuse("%s: want the names of columns", Key("targets"))
@@ -661,7 +662,7 @@ func (f *Fit) selection() dataset.Selection {
 // WithDefaults completes a description: without an activation or leaves the experts have the family's
 // own. Where it says nothing of the experts at all, neither activation nor number, tree or intercepts, there are
 // 1 to 4 of them, with intercepts, and whole is true: that is [Unsaid]. A formula has its own intercepts.
-// Several targets, and sums of moments, have one number of experts, which is to be said. With said something is said of
+// Of several targets, and of sums of moments, the number of experts is to be said. With said something is said of
 // the experts elsewhere.
 func (f *Fit) WithDefaults(said bool) (whole bool) {
 	named := said || f.Activation.Name != "" || f.Activation.Params != nil || f.Leaves != nil

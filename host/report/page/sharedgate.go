@@ -123,7 +123,11 @@ func sharedSections(v *fitted.Vector, m *fitted.Model, targets []*diagnosis.Diag
 func sharedDoubts(v *fitted.Vector, m *fitted.Model, targets []*diagnosis.Diagnosis) []section {
 	out := []section{doubtSection(m, report.SharedAnswer(v)), sharpnessSection(targets[0])}
 	out = append(out, certificateSections(m.Fit.Certificate, mixtureTests)...)
-	return under(append(out, startSection(m)))
+	out = append(out, startSection(m))
+	if len(m.Fit.Descriptions) > 0 {
+		out = append(out, descriptionSection(m))
+	}
+	return under(out)
 }
 
 // targetSections are what a target under the gate of several has of its own.
