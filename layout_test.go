@@ -119,7 +119,7 @@ var imports = map[string][]string{
 	// What is said of fitted models: two of them beside each other, what a certificate suggests, and how far they
 	// are from what is known before.
 	"host/fitted/advice":  {"host/dataset", "host/fitted", "host/infer", "host/model", "host/terms"},
-	"host/fitted/compare": {"host/fitted/progress", "host/fitted", "host/metric", "host/model", gonum},
+	"host/fitted/compare": {"host/fitted/progress", "host/dataset", "host/fitted", "host/fitted/stated", "host/metric", "host/mixture", "host/model", gonum},
 	"host/fitted/known":   {"internal/atomicfile", "host/dataset", "host/fitted", "host/fitted/check", "host/fitted/jsonfile", "host/fitted/stated", "host/metric", "host/model"},
 
 	"host/predict": {"sdk", "host/model", "host/mixture", "host/loss", "host/scaling", "host/dataset", "host/native", "host/fitted", "host/fitted/stated", "internal/numeric", gonum},

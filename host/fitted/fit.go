@@ -27,8 +27,10 @@ type Fit struct {
 	SigmaGiven bool   `json:"sigma_given,omitempty"` // the noise level was given, not estimated
 	// names of the family's own parameters but sigma that were given, not estimated
 	OwnGiven []string `json:"own_given,omitempty"`
-	Dropped  int      `json:"dropped,omitempty"` // rows that were left out for missing cells
-	Weight   float64  `json:"weight,omitempty"`  // sum of the observations' weights, where there are any
+	// the least that each expert's noise level could be, where that was given
+	SigmaFloor float64 `json:"sigma_floor,omitempty"`
+	Dropped    int     `json:"dropped,omitempty"` // rows that were left out for missing cells
+	Weight     float64 `json:"weight,omitempty"`  // sum of the observations' weights, where there are any
 	// the column of the weights
 	WeightColumn string `json:"weight_column,omitempty"`
 	// SHA-256 of targets and weights in the rows' order, for fits of the same rows to be compared; of passes over

@@ -274,6 +274,7 @@ func summary(p *problem.Problem, e *moment.Evidence, out *Outcome, s Settings) f
 		N:             p.N(),
 		SigmaGiven:    p.Shape.Sigma > 0,
 		OwnGiven:      p.Shape.OwnGiven(),
+		SigmaFloor:    p.Shape.Least,
 		Dropped:       p.Dropped,
 		LogLikelihood: loglik,
 		Weight:        p.Weights.Reported(),

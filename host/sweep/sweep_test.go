@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"math"
 	"regexp"
 	"slices"
 	"strings"
@@ -169,7 +168,9 @@ func TestOutcome(t *testing.T) {
 		!slices.Equal(o.Curves[3].X, []float64{100, 1000}) || !slices.Equal(o.Curves[3].Y, []float64{6, 8}) {
 		t.Errorf("%+v", o.Curves)
 	}
-	if m := median([]float64{3, 1, 2, 10}); math.Abs(m-2.5) > 0.5 {
-		t.Errorf("median %v", m)
+	for want, of := range map[float64][]float64{0: nil, 7: {7}, 2: {3, 1, 2}, 2.5: {3, 1, 2, 10}} {
+		if m := median(of); m != want {
+			t.Errorf("median of %v: %v, want %v", of, m, want)
+		}
 	}
 }

@@ -11,8 +11,6 @@ import (
 	"strconv"
 	"strings"
 
-	"gonum.org/v1/gonum/stat"
-
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/experiment"
 	"github.com/gatedlearning/moe/host/fitted/stated"
@@ -225,8 +223,7 @@ func median(v []float64) float64 {
 	if len(v) == 0 {
 		return 0
 	}
-	v = slices.Sorted(slices.Values(v))
-	return stat.Quantile(0.5, stat.LinInterp, v, nil)
+	return experiment.Quantile(v, 0.5)
 }
 
 // Outcome is the picture of the grid's rows: E_reg against n, or against σ where there

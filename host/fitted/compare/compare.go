@@ -2,19 +2,15 @@
 package compare
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"math"
 	"slices"
 	"strings"
 
-	"gonum.org/v1/gonum/stat/distuv"
-
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/fitted/progress"
 	"github.com/gatedlearning/moe/host/metric"
-	"github.com/gatedlearning/moe/host/model"
 )
 
 // Comparison sets two fits of the same rows beside each other.
@@ -89,6 +85,9 @@ func Fits(nameA string, a *fitted.Model, nameB string, b *fitted.Model) (*Compar
 	case a.Fit.RowsDigest != b.Fit.RowsDigest && ofParts(a):
 		return nil, fmt.Errorf("the passes read different columns or rows: %d rows with the target %s, and %d with "+
 			"%s; likelihoods compare on the same ones", a.Fit.N, a.Target, b.Fit.N, b.Target)
+	case otherRoles(nameA, a, nameB, b) != "":
+		return nil, fmt.Errorf("the fits differ in %s; likelihoods compare where targets, weights, trials and offset "+
+			"are the same", otherRoles(nameA, a, nameB, b))
 	case a.Fit.RowsDigest != b.Fit.RowsDigest:
 		return nil, fmt.Errorf("the fits are of different rows: %d with the target %s, and %d with %s; likelihoods "+
 			"compare on the same targets and weights in the same order", a.Fit.N, a.Target, b.Fit.N, b.Target)
@@ -139,108 +138,6 @@ func compared(name string, m *fitted.Model) Compared {
 		Model: name, Experts: experts, LogLikelihood: m.Fit.LogLikelihood,
 		Parameters: m.Fit.Parameters(), BIC: m.Fit.BIC, AIC: m.Fit.AIC,
 	}
-}
-
-// apart says why neither of two models can contain the other, whatever their parameters; nil where one may.
-func apart(a, b *fitted.Model) error {
-	switch {
-	case a.K != b.K:
-		return errors.New("the numbers of experts differ, and at the smaller the larger has no one set of " +
-			"parameters: compare BIC")
-	case a.Activation.Same(b.Activation) && a.Leaves == nil && b.Leaves == nil && limit(a.Family, b.Family) != nil:
-		return limit(a.Family, b.Family)
-	case !a.Activation.Same(b.Activation) || a.Leaves != nil || b.Leaves != nil || a.Family != b.Family:
-		return errors.New("the experts are of different kinds, so that neither model contains the other: compare BIC")
-	case a.ZeroExpert != b.ZeroExpert:
-		return errors.New("one has a zero expert, whose probability is 0 in the other, at the end of what it " +
-			"may be: compare BIC")
-	case a.TargetScale != b.TargetScale:
-		return fmt.Errorf("one is of %s and the other of %s, so that neither model contains the other: compare BIC",
-			a.ScaledTarget(), b.ScaledTarget())
-	case groupsColumn(a) != groupsColumn(b):
-		return errors.New("the rows have one expert a group in one of the fits and not so in the other: compare AIC: " +
-			"the n of BIC is that of the groups in one and of the rows in the other")
-	}
-	return nil
-}
-
-// limit says why there is no test of one family within another of which it is the limit: its parameter is there at the
-// end of what it may be, where 2(ℓ − ℓ₀) has no χ² distribution (Self and Liang 1987); nil of other families.
-func limit(a, b string) error {
-	for _, of := range []struct{ limit, family, parameter string }{
-		{"poisson", "negative-binomial", "theta"}, {"", "student-t", "degrees of freedom"},
-	} {
-		if a == of.limit && b == of.family || b == of.limit && a == of.family {
-			return fmt.Errorf("%s is the limit of %s for infinite %s, at the end of what there may be, where the "+
-				"statistic has no χ² distribution: compare BIC", cmp.Or(of.limit, fitted.Normal), of.family,
-				of.parameter)
-		}
-	}
-	return nil
-}
-
-// nested tests the smaller of two models within the larger, or says why it cannot.
-func nested(which string, small, large *fitted.Model, s, l Compared) (*NestedTest, error) {
-	switch {
-	case slices.ContainsFunc(large.Shared, func(name string) bool { return !sharesOrLacks(small, name) }):
-		return nil, errors.New("the model of more parameters has shared coefficients that the other has not: " +
-			"compare BIC")
-	case small.Hierarchy != large.Hierarchy || (small.OutputScale == nil) != (large.OutputScale == nil) ||
-		small.Fit.SigmaGiven || large.Fit.SigmaGiven || len(small.Sigma) > len(large.Sigma):
-		return nil, errors.New("neither model contains the other: compare BIC")
-	case !small.Fit.Converged || !large.Fit.Converged:
-		return nil, errors.New("one of the fits has not converged")
-	case len(small.Fit.Separation)+len(large.Fit.Separation)+len(small.Fit.Endless)+len(large.Fit.Endless) > 0:
-		return nil, errors.New("a gate separates rows, and the statistic has no χ² distribution: compare BIC")
-	}
-	within := func(a, b [][]float64, interceptA, interceptB []float64) bool {
-		for j, name := range small.Features {
-			if !sees(a, j) {
-				continue
-			}
-			if other := slices.Index(large.Features, name); other < 0 || !sees(b, other) {
-				return false
-			}
-		}
-		return interceptA == nil || interceptB != nil
-	}
-	if !within(small.Regressors, large.Regressors, small.RegressorIntercepts, large.RegressorIntercepts) ||
-		!within(small.Gating, large.Gating, small.GatingIntercepts, large.GatingIntercepts) {
-		return nil, errors.New("each model has features that the other has not: compare BIC")
-	}
-	t := &NestedTest{Smaller: which, Statistic: 2 * (l.LogLikelihood - s.LogLikelihood),
-		DF: l.Parameters - s.Parameters}
-	if t.Statistic < 0 {
-		return nil, fmt.Errorf("%s contains %s and has less likelihood: a better optimum of it exists; try --starts",
-			l.Model, s.Model)
-	}
-	t.PValue = distuv.ChiSquared{K: float64(t.DF)}.Survival(t.Statistic)
-	return t, nil
-}
-
-// sharesOrLacks says whether the experts of m have one coefficient of a feature, or none.
-func sharesOrLacks(m *fitted.Model, name string) bool {
-	switch j := slices.Index(m.Features, name); {
-	case slices.Contains(m.Shared, name):
-		return true
-	case name == model.InterceptName:
-		return m.RegressorIntercepts == nil
-	default:
-		return j < 0 || !sees(m.Regressors, j)
-	}
-}
-
-// groupsColumn is that of the ids of the groups; "" where each row has its own expert.
-func groupsColumn(m *fitted.Model) string {
-	if m.Groups == nil {
-		return ""
-	}
-	return m.Groups.Column
-}
-
-// sees says whether a matrix has a coefficient of feature j.
-func sees(matrix [][]float64, j int) bool {
-	return slices.ContainsFunc(matrix, func(row []float64) bool { return row[j] != 0 })
 }
 
 // matched pairs the experts whose coefficients of the features that both models have are nearest, each in units of

@@ -514,8 +514,9 @@ func (s *Step) write(m *fitted.Model, l *loss.Likelihood, climbs []*climb, all *
 	m.SetParams(after)
 	m.Proportions = best.Proportions
 	m.Fit = fitted.Fit{
-		Method: Method, Seed: m.Fit.Seed, SigmaGiven: m.Fit.SigmaGiven, N: all.Table.Rows, LogLikelihood: loglik,
-		BIC: q*math.Log(n) - 2*loglik, AIC: 2*q - 2*loglik,
+		Method: Method, Seed: m.Fit.Seed, SigmaGiven: m.Fit.SigmaGiven, OwnGiven: m.Fit.OwnGiven, N: all.Table.Rows,
+		LogLikelihood: loglik,
+		BIC:           q*math.Log(n) - 2*loglik, AIC: 2*q - 2*loglik,
 		Converged: s.Converged, Status: fmt.Sprintf("the step of pass %d is %.2g", s.Pass, s.Size), Iterations: s.Pass,
 		Starts: []fitted.Start{}, Notes: []string{}, Passes: passes, Prints: m.Fit.Prints,
 		RowsDigest: m.Fit.Prints.Digest(),
