@@ -253,5 +253,8 @@ func unknown[T interface{ Name() string }](key Key, all []T, name string) error 
 	for _, v := range all {
 		names = append(names, v.Name())
 	}
+	if key == "noise" {
+		names = append(names, (host.PerExpert{}).Name()+":FLOOR")
+	}
 	return refuse("unknown %s %q; there are %s", string(key), name, strings.Join(names, ", "))
 }
