@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/gatedlearning/moe/expression"
 	"github.com/gatedlearning/moe/host/catalog"
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/model"
@@ -140,7 +141,8 @@ func (f *activationFlags) open(ctx context.Context) (*catalog.Plugin, error) {
 	return f.openFrom(ctx, catalog.Catalog{})
 }
 
-// openFrom opens the activation that the flags name from c.
+// openFrom opens the activation that the flags name from c. Where one is opened to be judged, and may be any function,
+// an expression that is not finite is a no; elsewhere it is no request.
 func (f *activationFlags) openFrom(ctx context.Context, c catalog.Catalog) (*catalog.Plugin, error) {
 	params, err := parseParams(f.params)
 	if err != nil {
@@ -149,7 +151,11 @@ func (f *activationFlags) openFrom(ctx context.Context, c catalog.Catalog) (*cat
 	if err := f.limits.check(); err != nil {
 		return nil, err
 	}
-	return f.limits.open(ctx, c, f.name, params)
+	p, err := f.limits.open(ctx, c, f.name, params)
+	if c.Unchecked && is[*expression.NotFiniteError](err) {
+		err = &exitError{exitNo, err}
+	}
+	return p, err
 }
 
 // rechecked are rows that a plugin has a part in. At their end it is asked whether

@@ -88,11 +88,12 @@ func exitCode(err error) int {
 		return known.code
 	case is[*host.RequestError](err), is[*spec.Error](err), is[*dataset.SelectionError](err), is[*terms.Error](err),
 		is[*catalog.UnknownError](err), is[*catalog.ParamsError](err), is[*catalog.AmbiguousError](err),
+		is[*expression.NotFiniteError](err),
 		is[*memory.Error](err): // more was asked for than the machine holds
 		return exitUsage
 	case is[*dataset.Error](err), is[*gru.Error](err), is[*table.Error](err), is[*learn.Error](err):
 		return exitData
-	case is[*catalog.LieError](err), is[*experiment.UnfitError](err), is[*expression.NotFiniteError](err):
+	case is[*catalog.LieError](err), is[*experiment.UnfitError](err):
 		return exitNo
 	case is[*catalog.UntrustedError](err):
 		return exitUntrusted

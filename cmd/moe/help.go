@@ -272,7 +272,8 @@ const exitCodesTopic = `  0    the answer is yes
   1    the answer is no: an activation that is not valid, a fit that has not converged or whose
        optimum is suspect or not judged, a plugin that says what is not so. What was asked for has
        been written all the same, and the output says why
-  64   how the command was called: flags, arguments, more than the machine or the rows can do
+  64   how the command was called: flags, arguments, an expression that is no activation, more than
+       the machine or the rows can do
   65   the content of a data or model file
   69   a plugin failed or is not there
   70   a defect of moe; please report it

@@ -269,6 +269,10 @@ func readHeader(c *records, point byte) (header, error) {
 		return header{}, &Error{File: c.name, Line: line,
 			Msg: "the text looks like UTF-16, every other byte being 0; save it as UTF-8"}
 	}
+	if bytes.HasPrefix(rec, []byte("sep=")) && len(rec) == len("sep=")+1 {
+		return header{}, &Error{File: c.name, Line: line,
+			Msg: "a line for Excel stands before the names of the columns; leave it out: what parts the fields is seen"}
+	}
 	row := c.peek()
 	if len(row) == 0 && c.eof && c.lo == c.hi && outsideQuotes(rec, '\r') > 0 {
 		return header{}, &Error{File: c.name, Line: line, Msg: aloneCR}
@@ -544,6 +548,9 @@ func (l *layout) id(out *blocks, ids *IDs, text []byte, bad cell) {
 	case len(text) > maxWord:
 		bad.text = quoteCell(text[:maxWord])
 		bad.why = fmt.Sprintf("the beginning of an id of more than %d bytes", maxWord)
+		out.bad.add(out.total+1, bad)
+	case notText(text) != "":
+		bad.why = "an id that " + notText(text)
 		out.bad.add(out.total+1, bad)
 	default:
 		out.set(column, ids.place(string(l.number(text))))

@@ -104,6 +104,10 @@ func (l *layout) count(columns []Column, texts [][]byte, line int) error {
 		c := &columns[j]
 		c.Cells[kinds[j]]++
 		_, known := c.Words[string(text)]
+		if msg := notText(text); !known && msg != "" {
+			return &Error{File: l.schema.Name, Line: line, Col: slices.Index(l.place, j) + 1,
+				Msg: fmt.Sprintf("the cell %s of column %q %s", quoteCell(text), c.Name, msg)}
+		}
 		switch {
 		case kinds[j] == Missing, kinds[j] == Number && !c.all:
 		case known || len(c.Words) < maxWords && len(text) <= maxWord:

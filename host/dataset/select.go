@@ -1,6 +1,7 @@
 package dataset
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"slices"
@@ -154,6 +155,10 @@ func (s Selection) apply(file string, line int, names []string) (*layout, error)
 			Msg: fmt.Sprintf("no feature columns: want at least one beside the target %q%s", schema.Target,
 				separatorHint(names))}
 	}
+	if s.Target == "" && schema.Target != "" && len(s.Features) == 0 && slices.Contains(schema.Features, "y") {
+		schema.Notes = append(schema.Notes, fmt.Sprintf("the target is %s, the last column, and y is a feature: name the "+
+			"target if that is not meant", schema.Target))
+	}
 	lay := &layout{schema: schema, names: names, place: make([]int, len(names)), absent: s.Absent, optional: s.Optional,
 		comma: ',', point: s.point()}
 	place := make(map[string]int, len(names))
@@ -204,10 +209,8 @@ func checkNames(file string, line int, names []string) error {
 		switch {
 		case name == "":
 			fault.Msg = "the column has no name"
-		case strings.ContainsRune(name, 0):
-			fault.Msg = fmt.Sprintf("the column name %q holds a NUL character", name)
-		case !utf8.ValidString(name):
-			fault.Msg = fmt.Sprintf("the column name %q is not UTF-8; save the file as UTF-8", name)
+		case notText([]byte(name)) != "":
+			fault.Msg = fmt.Sprintf("the column name %q %s", name, notText([]byte(name)))
 		case twice:
 			fault.Msg = fmt.Sprintf("the column name %q is that of field %d already", name, first)
 		}
@@ -217,6 +220,17 @@ func checkNames(file string, line int, names []string) error {
 		seen[name] = i + 1
 	}
 	return nil
+}
+
+// notText says why no model's file can hold a name or a word; "" where it can.
+func notText(text []byte) string {
+	switch {
+	case bytes.IndexByte(text, 0) >= 0:
+		return "holds a NUL character; save the file as UTF-8 without it"
+	case !utf8.Valid(text):
+		return "is not UTF-8; save the file as UTF-8"
+	}
+	return ""
 }
 
 // separatorHint explains a file whose only column's name holds a separator

@@ -12,6 +12,7 @@ import (
 	"github.com/gatedlearning/moe/host/mixture"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/internal/kernel"
+	"github.com/gatedlearning/moe/internal/numeric"
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 )
@@ -208,7 +209,7 @@ func (l *Likelihood) Proportions(ctx context.Context, p *model.Params) ([]float6
 	if l.groups != nil {
 		n = floats.Sum(l.groups.weight)
 	}
-	floats.Scale(1/n, out)
+	numeric.Shares(out, n)
 	return out, nil
 }
 

@@ -41,6 +41,9 @@ func uncertainty(ctx context.Context, m *fitted.Model, p *problem.Problem, out *
 	case out.Best.Run.Status != optim.Converged:
 		note("the search has not converged")
 		return nil
+	case p.Shape.Explained(out.Best.Run.Value):
+		note("the likelihood has no maximum, at which there would be some")
+		return nil
 	}
 	c, err := at.covariance(ctx, s.kind(p))
 	if none := (*infer.NoneError)(nil); errors.As(err, &none) {

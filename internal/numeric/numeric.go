@@ -57,6 +57,14 @@ func ReadFloats(dst []float64, b []byte) {
 	}
 }
 
+// Shares divides sums of weights, each times a number of 0 to 1, by the sum of the weights. A sum that is rounded
+// otherwise than the whole may be above it by that much: the share is then 1.
+func Shares(sums []float64, whole float64) {
+	for i := range sums {
+		sums[i] = min(1, 1/whole*sums[i])
+	}
+}
+
 // NotFiniteError reports a value of a function of one number that is infinite or
 // NaN where its argument is neither.
 type NotFiniteError struct {

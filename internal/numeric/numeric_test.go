@@ -119,3 +119,28 @@ func TestSolveCholesky(t *testing.T) {
 		}
 	}
 }
+
+// Shares are at most 1, whatever the order in which the whole was summed, and sum to 1 within rounding.
+func TestShares(t *testing.T) {
+	weights := []float64{1.78, 2.49, 0.1, 0.7, 1e-9, 3.3, 0.2, 5.01}
+	above := false
+	for n := 1; n <= len(weights); n++ {
+		forth, back := 0.0, 0.0
+		for i := range n {
+			forth += weights[i]
+			back += weights[n-1-i]
+		}
+		for _, both := range [][2]float64{{forth, back}, {back, forth}, {math.Nextafter(forth, 9e9), forth}} {
+			one, two := []float64{both[0]}, []float64{both[0] / 4, both[0] / 4 * 3}
+			above = above || 1/both[1]*both[0] > 1
+			Shares(one, both[1])
+			Shares(two, both[1])
+			if one[0] > 1 || one[0] < 1-1e-15 || math.Abs(two[0]+two[1]-1) > 1e-15 || math.Abs(two[0]-0.25) > 1e-15 {
+				t.Errorf("%d weights: %v and %v", n, one, two)
+			}
+		}
+	}
+	if !above {
+		t.Error("no quotient is above 1: the test says nothing")
+	}
+}

@@ -7,7 +7,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"reflect"
+	"sync"
 
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/internal/atomicfile"
@@ -113,14 +115,18 @@ type Head struct {
 	Several bool   // it has outputs, those of a model of several targets
 }
 
-// HeadOf reads the head of a file of ours.
+// HeadOf reads the head of a file of ours. A pipe, which can be read once, is kept for the next that reads path.
 func HeadOf(path string) (Head, error) {
 	var head struct {
 		Format  *string          `json:"format"`
 		Outputs *json.RawMessage `json:"outputs"`
 	}
-	if _, _, err := readJSON(path, &head); err != nil {
+	data, _, err := readJSON(path, &head)
+	if err != nil {
 		return Head{}, err
+	}
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		kept.Store(path, data)
 	}
 	out := Head{Several: head.Outputs != nil}
 	if head.Format != nil {
@@ -161,9 +167,15 @@ func decode(path string, data []byte, v any) error {
 // maxFile bounds what is read: a matrix of a hundred million numbers fits.
 const maxFile = 2 << 30
 
+// kept holds the text of pipes whose head was read, by path, until they are read.
+var kept sync.Map
+
 // readObject reads a file that begins with a brace; of anything else, such as
 // a data file given for a model, it reads no more than the beginning.
 func readObject(path string) ([]byte, error) {
+	if data, ok := kept.LoadAndDelete(path); ok {
+		return data.([]byte), nil
+	}
 	f, err := textfile.Open(path)
 	if err != nil {
 		return nil, err

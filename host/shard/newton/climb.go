@@ -186,7 +186,7 @@ func (c *climb) accept(at point) {
 	k := c.l.Params(c.At).K
 	c.LogLikelihood, c.Refused = at.sums[0], 0
 	c.Proportions = slices.Clone(at.sums[2 : 2+k])
-	floats.Scale(1/at.sums[1], c.Proportions)
+	numeric.Shares(c.Proportions, at.sums[1])
 	c.Squares = squaresAt(at)
 	c.load(at.sums[2+k:])
 	c.kinks = at.kinks

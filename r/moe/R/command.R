@@ -101,8 +101,9 @@ sha256_of <- function(file) {
 }
 
 # Runs the command and returns its standard output. A refusal is an error of class moe_error, with its exit code.
+# A file that was to be written, and was not, is a refusal too.
 # With processx an interrupt ends the command before it is passed on; system2 hands it to the command itself.
-run <- function(args, accept = 0, verbose = FALSE) {
+run <- function(args, accept = 0, verbose = FALSE, wrote = NULL) {
   command <- moe_command()
   out <- tempfile("moe-")
   err <- tempfile("moe-")
@@ -118,7 +119,7 @@ run <- function(args, accept = 0, verbose = FALSE) {
   } else {
     code <- suppressWarnings(system2(command, shQuote(args), stdout = out, stderr = shown))
   }
-  if (code %in% accept) return(readLines(out, warn = FALSE, encoding = "UTF-8"))
+  if (code %in% accept && (is.null(wrote) || file.exists(wrote))) return(readLines(out, warn = FALSE, encoding = "UTF-8"))
   said <- if (file.exists(err)) readLines(err, warn = FALSE, encoding = "UTF-8")
   at <- "^moe: (.*/config\\.json(:[0-9]+)*: (not a description of a fit: )?)?"
   said <- if (length(said)) sub("^.*/data\\.npy", "the data", sub(at, "", said[length(said)]))

@@ -2,7 +2,7 @@
 
 # The activation that a link of R's families says.
 links <- c(identity = "identity", log = "exp", logit = "sigmoid", probit = "probit", inverse = "expr: 1/z",
-           cloglog = "expr: 1 - exp(-exp(z))", sqrt = "expr: z^2", "1/mu^2" = "expr: 1/sqrt(z)")
+           cloglog = "expr: 1 - exp(-exp(z))", sqrt = "expr: z^2")
 
 family_config <- function(family) {
   name <- family_of(family)$family
@@ -26,6 +26,8 @@ activation_of <- function(activation, family) {
   if (!is.null(activation)) return(activation)
   family <- family_of(family)
   if (is.null(family$link)) return(if (family$family == "gaussian") "identity")
+  if (family$link %in% c("inverse", "1/mu^2"))
+    refuse("link ", family$link, ": not finite for every predictor; want a log link, as in Gamma(link = \"log\")")
   if (!family$link %in% names(links)) refuse("link ", family$link, ": want an activation =")
   links[[family$link]]
 }

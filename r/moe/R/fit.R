@@ -89,6 +89,7 @@ moe <- function(formula, data, k = 1:4, activation = NULL, family = "gaussian", 
   if (!is.null(contrasts)) contrasts <- list(experts = own_contrasts(contrasts, terms$experts),
                                              gate = own_contrasts(contrasts, terms$gate))
   x <- designs(terms, frame, contrasts)
+  refuse_infinite(x, rownames(frame))
 
   fit <- list(call = call, formula = formula, terms = terms, model = frame, na.action = attr(frame, "na.action"),
               xlevels = stats::.getXlevels(terms$both, frame), contrasts = lapply(x, attr, "contrasts"),
@@ -120,6 +121,11 @@ refuse_missing <- function(frame) {
     row <- which(rowSums(is.na(as.matrix(frame[[name]]))) > 0)[1]
     refuse("row ", rownames(frame)[row], " of ", name, " is missing (NA): want na.action = na.omit or na.exclude")
   }
+}
+
+refuse_infinite <- function(x, rows) {
+  for (part in x) for (name in colnames(part)) if (any(bad <- !is.finite(part[, name])))
+    refuse("row ", rows[bad][1], " of ", name, " is ", part[bad, name][1], ": want finite values")
 }
 
 refuse_weights <- function(weights, rows) {
@@ -162,7 +168,10 @@ ask <- function(fit, config, x, activation, start, threads, verbose) {
   aliased <- lapply(names(x), function(part) setdiff(colnames(x[[part]]), kept[[part]]))
   if (length(gone <- unique(unlist(aliased))))
     warning("left out, for they are linear combinations of the others: ", paste(gone, collapse = ", "), call. = FALSE)
-  if (!length(unlist(kept))) refuse("formula: no column but intercepts; want a term of the experts or of the gate")
+  if (!length(unlist(kept))) {
+    if (nrow(x$experts) == 1) refuse("one row: no term is determined; want more rows")
+    refuse("formula: no column but intercepts; want a term of the experts or of the gate, and for one constant lm or glm")
+  }
   columns <- joined(x)[unique(unlist(kept))]
   fit$columns <- setNames(names(columns), plain(names(columns)))
   names(columns) <- names(fit$columns)
@@ -207,7 +216,8 @@ ask <- function(fit, config, x, activation, start, threads, verbose) {
   out <- file.path(place, "model.json")
   embed <- if (isTRUE(grepl("\\.wasm$", config$activation$name))) "--embed"
   tryCatch(
-    run(c("fit", "--config", file, "-o", out, embed, threads_flag(threads)), accept = 0:1, verbose = verbose),
+    run(c("fit", "--config", file, "-o", out, embed, threads_flag(threads)), accept = 0:1, verbose = verbose,
+        wrote = out),
     moe_error = function(e) { # the command knows arguments as keys, and the groups by numbers
       key <- sub('^unknown key "([^"]*)".*', "\\1", e$message)
       if (key %in% names(config)) e$message <- paste0("unused argument (", key, "): ", e$message)

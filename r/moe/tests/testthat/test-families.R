@@ -141,3 +141,14 @@ test_that("a zero expert is one class more of the gate", {
   scores <- estfun.moe(fit) # at the maximum they sum to nothing
   expect_lt(max(abs(colSums(scores)) / sqrt(colSums(scores^2))), 1e-3)
 })
+
+test_that("a link that is not finite is refused with one that is, and so is what the command did not write", {
+  d <- counts(60)
+  for (family in list(Gamma, inverse.gaussian)) expect_error(moe(gam ~ x, d, k = 1, family = family()), "log link")
+  d$x[7] <- Inf
+  expect_error(moe(gam ~ x, d, k = 1), "row 7 of x is Inf")
+  expect_error(moe(gam ~ z, d[1, ], k = 1), "one row")
+  skip_without_command()
+  expect_error(moe:::run(c("help", "exit-codes"), accept = 0:1, wrote = tempfile()), class = "moe_error")
+  expect_error(moe(gam ~ z, d, k = 1, family = "gamma", activation = "expr: 1/z"), "g must be finite")
+})
