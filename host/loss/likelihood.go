@@ -171,8 +171,7 @@ func (l *Likelihood) OfGroups(ctx context.Context, p *model.Params) (*GroupValue
 	return &GroupValues{slices.Clone(l.groups.post), slices.Clone(l.groups.density), l.groups.weight}, nil
 }
 
-// Proportions returns the mean gate probabilities E[p_i(x)] over the data, of rows in groups over the groups. It is a
-// pass over the features alone.
+// Proportions returns the mean gate probabilities E[p_i(x)] over the rows, or the groups: a pass over the features.
 func (l *Likelihood) Proportions(ctx context.Context, p *model.Params) ([]float64, error) {
 	if l.unread != nil {
 		return nil, l.unread
