@@ -32,7 +32,9 @@ const (
 // the Hermite functions He_q(z)·exp(−z²/4), q = 0, 2, 3, 4, of z along these
 // directions ("missing units"), and along the units themselves ("nonlinearity"), by
 // conditional-moment tests joined with the scores
-// ([specification.ConditionalMoments]); the verdicts are [infer.Judge]'s. None of the tests
+// ([specification.ConditionalMoments]). Fewer than four blocks are halved row by row, and where a half has fewer
+// than [rowsPerTerm] rows for each number that is estimated or tested neither test is made. That r has the mean 0
+// ("constant") is tested on all rows, however few. The verdicts are [infer.Judge]'s. None of the tests
 // depends on the noise's shape. An optimum on which fewer than three starts agree is not judged: what a wrong network
 // leaves of y can be too little for the tests to see. It also says if the residuals have a mean, which no unit has; ""
 // if not.
@@ -48,37 +50,84 @@ func Certify(ctx context.Context, rows model.Rows, act model.Activation, n *mode
 			Reason: "the residuals are 0 to rounding", PValue: 1}, "", nil
 	}
 	constant = constantOf(residuals)
-	if model.Blocks(rows) < 4 {
-		return infer.Judge(nil, e), constant, nil
-	}
-	own := unitDirections(n)
-	other, err := suspects(ctx, &alternate{residuals, 0}, own, threads)
+	first, second, err := halves(ctx, residuals)
 	if err != nil {
 		return nil, "", err
 	}
 	var tests []infer.Test
-	for _, c := range []struct {
-		name, suggests string
-		directions     [][]float64
-	}{{missingUnits, "units that are merged", other}, {nonlinearity, "another nonlinearity", own}} {
-		t, err := residualTest(ctx, &alternate{residuals, 1}, act, n, known, c.directions)
+	test := func(name, suggests string, rows model.Rows, functions rowFunctions) error {
+		t, err := residualTest(ctx, rows, act, n, known, functions)
+		if t.DF > 0 {
+			t.Name, t.Suggests, t.Robust = name, suggests, true
+			tests = append(tests, t)
+		}
+		return err
+	}
+	own := unitDirections(n)
+	few := tooFew(second, n, known)
+	if few == "" {
+		other, err := suspects(ctx, first, own, threads)
 		if err != nil {
 			return nil, "", err
 		}
-		if t.DF > 0 {
-			t.Name, t.Suggests, t.Robust = c.name, c.suggests, true
-			tests = append(tests, t)
+		if err := test(missingUnits, "units that are merged", second, rowFunctions{along: other}); err != nil {
+			return nil, "", err
+		}
+		if err := test(nonlinearity, "another nonlinearity", second, rowFunctions{along: own}); err != nil {
+			return nil, "", err
 		}
 	}
+	if err := test(aConstant, "a constant in y, or other signs of v", residuals, rowFunctions{one: true}); err != nil {
+		return nil, "", err
+	}
 	certificate := infer.Judge(tests, e)
-	if certificate.Optimum == infer.Pass && certificate.PValue >= infer.Doubt {
+	passes := certificate.Optimum == infer.Pass && certificate.PValue >= infer.Doubt
+	switch {
+	case few != "":
+		certificate.NotMade = []infer.NotMade{{Name: missingUnits, Why: few}, {Name: nonlinearity, Why: few}}
+		if certificate.Model == infer.Pass {
+			certificate.Model = infer.NotJudged
+		}
+		if passes {
+			certificate.Reason = fmt.Sprintf("%d of %d starts reached it and none found better; whether units are "+
+				"merged was not tested, on too few rows", e.Agreeing, e.Starts)
+		}
+	case passes:
 		certificate.Reason = "the residuals show no sign of missing or merged units"
 	}
 	return certificate, constant, nil
 }
 
 // Names of the tests.
-const missingUnits, nonlinearity = "missing units", "nonlinearity"
+const missingUnits, nonlinearity, aConstant = "missing units", "nonlinearity", "constant"
+
+// halves are the rows on which directions are sought, and those on which they are tested: every other block, or
+// where there are fewer than four every other row.
+func halves(ctx context.Context, rows *model.Data) (first, second model.Rows, err error) {
+	if len(rows.Blocks) >= 4 {
+		return &alternate{rows, 0}, &alternate{rows, 1}, nil
+	}
+	if first, err = model.Where(ctx, rows, func(row int) bool { return row%2 == 0 }); err != nil {
+		return nil, nil, err
+	}
+	second, err = model.Where(ctx, rows, func(row int) bool { return row%2 == 1 })
+	return first, second, err
+}
+
+// rowsPerTerm is the number of rows below which a test says next to nothing: its statistic is at most the number of
+// rows, and with as many terms it is that whatever the residuals are.
+const rowsPerTerm = 2
+
+// tooFew says how many rows the tests along directions take, where half of them are too few; "" where they are not.
+func tooFew(half model.Rows, n *model.Network, known Output) string {
+	rows, _ := half.Dims()
+	directions := min(found, n.D)*(1+n.K) + 1
+	want := rowsPerTerm * (newTerms(nil, n, known, rowFunctions{}).gradients + perDirection*directions)
+	if rows >= want {
+		return ""
+	}
+	return fmt.Sprintf("it takes %d rows", 2*want)
+}
 
 // alternate is every other block of rows, from the first or the second on.
 type alternate struct {
@@ -233,8 +282,23 @@ func functions(z float64) [perDirection]float64 {
 	return [4]float64{e, (z*z - 1) * e, z * (z*z - 3) * e, (z*z*(z*z-6) + 3) * e}
 }
 
+// rowFunctions are those of x that residuals are tested against: some along each of the directions, or the
+// constant 1.
+type rowFunctions struct {
+	along [][]float64
+	one   bool
+}
+
+// count is the number of functions.
+func (f rowFunctions) count() int {
+	if f.one {
+		return 1
+	}
+	return perDirection * len(f.along)
+}
+
 // residualTest is the test that the residuals r have nothing to do with the functions h
-// along the directions: over the rows Σ w·r·h̃ has mean 0, with h̃ what least squares on the
+// of x: over the rows Σ w·r·h̃ has mean 0, with h̃ what least squares on the
 // gradients J of a row's prediction leave of h,
 //
 //	h̃ = h − Bᵀ·J,  B = (Σ w·J·Jᵀ)⁻¹·Σ w·J·hᵀ
@@ -243,8 +307,8 @@ func functions(z float64) [perDirection]float64 {
 // whatever the noise's variance is on each row (Wooldridge 1991). Its covariance is Σ w²·r²·h̃·h̃ᵀ, widened for the
 // weights that were estimated.
 func residualTest(ctx context.Context, rows model.Rows, act model.Activation, n *model.Network, known Output,
-	directions [][]float64) (infer.Test, error) {
-	t := newTerms(act, n, known, directions)
+	functions rowFunctions) (infer.Test, error) {
+	t := newTerms(act, n, known, functions)
 	products, total, squares := newProducts(t.size), 0.0, 0.0
 	err := t.each(ctx, rows, func(b *model.Block, terms blas64.General) {
 		for _, w := range b.Role[model.Weights] {
@@ -294,6 +358,7 @@ type terms struct {
 	act             model.Activation
 	n               *model.Network
 	along           []float64 // the directions
+	one             bool      // whether the one function is 1
 	gradients, size int
 	byOutput        bool // whether gradients by v are among them
 
@@ -305,15 +370,15 @@ type terms struct {
 // perDirection is the number of functions along a direction.
 const perDirection = 4
 
-func newTerms(act model.Activation, n *model.Network, known Output, directions [][]float64) *terms {
+func newTerms(act model.Activation, n *model.Network, known Output, functions rowFunctions) *terms {
 	units := func() []float64 { return make([]float64, n.K*model.BlockRows) }
-	t := &terms{act: act, n: n, along: slices.Concat(directions...), gradients: n.K * n.D, z: units(),
-		value: units(), slope: units(), byOutput: known == UnitRows}
+	t := &terms{act: act, n: n, along: slices.Concat(functions.along...), one: functions.one,
+		gradients: n.K * n.D, z: units(), value: units(), slope: units(), byOutput: known == UnitRows}
 	if t.byOutput {
 		t.gradients += n.K
 	}
-	t.size = t.gradients + perDirection*len(directions)
-	t.by, t.out = make([]float64, len(directions)*model.BlockRows), make([]float64, t.size*model.BlockRows)
+	t.size = t.gradients + functions.count()
+	t.by, t.out = make([]float64, len(functions.along)*model.BlockRows), make([]float64, t.size*model.BlockRows)
 	return t
 }
 
@@ -329,7 +394,9 @@ func (t *terms) each(ctx context.Context, rows model.Rows, fn func(b *model.Bloc
 		if err := t.act.Deriv(ctx, slope, z); err != nil {
 			return err
 		}
-		model.Linear(by, t.along, nil, b)
+		if len(by) > 0 {
+			model.Linear(by, t.along, nil, b)
+		}
 		for i := range k {
 			for j := range d {
 				floats.MulTo(t.out[(i*d+j)*n:(i*d+j+1)*n], slope[i*n:(i+1)*n], b.Col(j))
@@ -337,6 +404,11 @@ func (t *terms) each(ctx context.Context, rows model.Rows, fn func(b *model.Bloc
 		}
 		if t.byOutput {
 			copy(t.out[k*d*n:], value)
+		}
+		if t.one {
+			for i := range n {
+				t.out[t.gradients*n+i] = 1
+			}
 		}
 		for i, v := range by {
 			at := (t.gradients+i/n*perDirection)*n + i%n

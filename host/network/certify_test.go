@@ -69,6 +69,11 @@ var rightDesigns = []design{
 	{squared, 3, 10, 3000, false, laplace},
 	{squared, 2, 4, 2000, true, counted},
 	{bent, 1, 8, 2500, false, skewed},
+	{relu, 2, 4, 150, false, fan},
+	{sigmoid, 1, 3, 100, false, laplace},
+	{tanh, 2, 4, 300, false, skewed},
+	{softplus, 3, 6, 500, false, gaussian},
+	{relu, 2, 4, 300, true, laplace},
 }
 
 // output says what is known of v.
@@ -129,12 +134,12 @@ func (c design) disturb(t *testing.T, data *model.Data, truth *model.Network, rn
 	}
 }
 
-// certify returns the certificate of a network, with both of its tests.
+// certify returns the certificate of a network, with its three tests.
 func certify(t *testing.T, data *model.Data, act sdk.Func, n *model.Network, known Output) *infer.Certificate {
 	t.Helper()
 	c, _, err := Certify(t.Context(), data, act, n, known, infer.Evidence{Starts: 1, Agreeing: 1}, 2)
-	if err != nil || len(c.Tests) != 2 {
-		t.Fatalf("%+v, %v: want two tests", c, err)
+	if err != nil || len(c.Tests) != 3 {
+		t.Fatalf("%+v, %v: want three tests", c, err)
 	}
 	return c
 }
@@ -287,7 +292,7 @@ func TestResidualTest(t *testing.T) {
 			t.Fatal("no eigenvectors")
 		}
 		eig.VectorsTo(&vectors)
-		got, err := residualTest(t.Context(), data, tanh, truth, c.output, directions)
+		got, err := residualTest(t.Context(), data, tanh, truth, c.output, rowFunctions{along: directions})
 		if err != nil || got.DF < size-1 { // the test leaves out what has next to no variance: e^{−z²/4} along both is much the same
 			t.Fatalf("weights %v: %+v, %v", weighted, got, err)
 		}
@@ -436,14 +441,76 @@ func TestTraceOfThird(t *testing.T) {
 	}
 }
 
-// TestCertificateOfFewRows: fewer than four blocks are too few for two halves, and nothing is judged.
+// TestCertificateOfFewRows: where there are too few rows for the tests along directions the certificate says so and how
+// many it takes, and with as many they are made. A unit that is missing is seen on a few hundred.
 func TestCertificateOfFewRows(t *testing.T) {
-	for n, tests := range map[int]int{3 * model.BlockRows: 0, 3*model.BlockRows + 200: 2} {
-		truth, data := draw(t, tanh, sample.NetworkConfig{K: 1, D: 2, N: n, Sigma: 0.2, Seed: 3})
-		c, _, err := Certify(t.Context(), data, tanh, truth, Given, infer.Evidence{}, 1)
-		if err != nil || len(c.Tests) != tests || (c.Model == infer.NotJudged) != (tests == 0) {
-			t.Errorf("%d rows: %+v, %v", n, c, err)
+	five := infer.Evidence{Starts: 5, Agreeing: 5}
+	for _, c := range []struct{ n, tests int }{{91, 1}, {92, 3}, {600, 3}, {800, 3}} {
+		truth, data := draw(t, tanh, sample.NetworkConfig{K: 1, D: 3, N: c.n, Sigma: 0.2, Seed: 3})
+		got, _, err := Certify(t.Context(), data, tanh, truth, Given, five, 1)
+		if err != nil || len(got.Tests) != c.tests || (got.Model == infer.NotJudged) != (c.tests == 1) || got.Optimum != infer.Pass {
+			t.Errorf("%d rows: %+v, %v", c.n, got, err)
 		}
+		if few := c.tests == 1; (len(got.NotMade) == 2) != few || few && got.NotMade[0].Why != "it takes 92 rows" ||
+			strings.Contains(got.Reason, "no sign") == few {
+			t.Errorf("%d rows: not made %+v, %s", c.n, got.NotMade, got.Reason)
+		}
+	}
+	truth, data := draw(t, relu, sample.NetworkConfig{K: 2, D: 3, N: 400, Sigma: 0.05, Condition: 1, Output: []float64{1, -1}, Seed: 3})
+	one := model.NewNetwork(1, 3)
+	copy(one.Weights, truth.Unit(0))
+	one.Output[0] = 1
+	if got, _, err := Certify(t.Context(), data, relu, one, Given, five, 1); err != nil || got.Tests[0].PValue > 1e-6 {
+		t.Errorf("a unit is missing: %+v, %v", got, err)
+	}
+}
+
+// TestConstantTest: the statistic of the mean of the residuals by its definition, from all rows in one matrix, on 60 rows.
+func TestConstantTest(t *testing.T) {
+	const n, d = 60, 3
+	truth, data := draw(t, relu, sample.NetworkConfig{K: 1, D: d, N: n, Sigma: 0.5, Seed: 8})
+	known, one := mat.NewDense(n, d, nil), mat.NewDense(n, 1, nil)
+	b := &data.Blocks[0]
+	for r := range n {
+		z := 0.0
+		for j, w := range truth.Unit(0) {
+			z += w * b.Col(j)[r]
+		}
+		for j := range d {
+			known.Set(r, j, truth.Output[0]*relu.DG(z)*b.Col(j)[r])
+		}
+		one.Set(r, 0, 1)
+	}
+	var qr mat.QR
+	var coef, taken mat.Dense
+	qr.Factorize(known)
+	if err := qr.SolveTo(&coef, false, one); err != nil {
+		t.Fatal(err)
+	}
+	taken.Mul(known, &coef)
+	one.Sub(one, &taken)
+	sum, squares := 0.0, 0.0
+	for r := range n {
+		v := b.Y[r] * one.At(r, 0)
+		sum, squares = sum+v, squares+v*v
+	}
+	got, err := residualTest(t.Context(), data, relu, truth, Given, rowFunctions{one: true})
+	if want := sum * sum * (n - d) / (n * squares); err != nil || got.DF != 1 || math.Abs(got.Statistic/want-1) > 1e-7 {
+		t.Errorf("%+v, %v; want %v", got, err, want)
+	}
+}
+
+// TestWrongSignsAreSuspect: sigmoids with the wrong signs, w_i turned with v_i, are a constant off, which is seen on 300
+// rows, and with the right ones there is none.
+func TestWrongSignsAreSuspect(t *testing.T) {
+	truth, data := draw(t, sigmoid, sample.NetworkConfig{K: 2, D: 4, N: 300, Sigma: 0.1, Condition: 1, Output: []float64{1, 1}, Seed: 4})
+	for _, want := range []string{infer.Pass, infer.Suspect} {
+		c, _, err := Certify(t.Context(), data, sigmoid, truth, Signs, infer.Evidence{Starts: 4, Agreeing: 3}, 1)
+		if err != nil || c.Optimum != want || c.Model != want {
+			t.Errorf("%+v, %v; want %s", c, err, want)
+		}
+		truth.Output[1] = -1
+		floats.Scale(-1, truth.Unit(1))
 	}
 }
 

@@ -111,16 +111,9 @@ func Fit(ctx context.Context, src dataset.Source, act sdk.Activation, r Request)
 			return nil, err
 		}
 	}
-	agreeing := f.compare()
-	for i := 0; i < r.More && agreeing < infer.AgreeingStarts; i++ {
-		s, err := f.signed(ctx, stream.New(r.Seed, stream.NetworkStart, r.Starts+i), i)
-		if err != nil {
-			return nil, err
-		}
-		if err := f.climb(ctx, s); err != nil {
-			return nil, err
-		}
-		agreeing = f.compare()
+	agreeing, err := f.more(ctx)
+	if err != nil {
+		return nil, err
 	}
 	if err := f.finish(ctx, f.out.Starts[f.out.Best].Network); err != nil {
 		return nil, err
@@ -135,6 +128,90 @@ func Fit(ctx context.Context, src dataset.Source, act sdk.Activation, r Request)
 		f.out.Notes = append(f.out.Notes, constant)
 	}
 	return f.out, f.identify(ctx)
+}
+
+// more makes starts until three agree, at most More of them, and tries other signs from where they do. It returns
+// how many agree on the best.
+func (f *fit) more(ctx context.Context) (agreeing int, err error) {
+	agreeing = f.compare()
+	for made := 0; ; {
+		for ; made < f.More && agreeing < infer.AgreeingStarts; made++ {
+			s, err := f.signed(ctx, stream.New(f.Seed, stream.NetworkStart, f.Starts+made), made)
+			if err != nil {
+				return 0, err
+			}
+			if err := f.climb(ctx, s); err != nil {
+				return 0, err
+			}
+			agreeing = f.compare()
+		}
+		best := f.out.Best
+		if f.More > 0 && agreeing >= infer.AgreeingStarts {
+			if err := f.turn(ctx); err != nil {
+				return 0, err
+			}
+			agreeing = f.compare()
+		}
+		if f.out.Best == best || made >= f.More {
+			return agreeing, nil
+		}
+	}
+}
+
+// turn makes a start with every other number of positive v_i, from the best network: it turns one unit after the
+// other, (v_i, w_i) to (−v_i, −w_i) or to (−v_i, w_i), always that at which the loss is least. For a φ that is odd
+// about a constant c the first changes a prediction by 2c·v_i alone. Where the tensors' start agrees with the best one
+// the signs were told in two ways, and a start is made only where the loss is below the best one at once.
+func (f *fit) turn(ctx context.Context) error {
+	if f.Output != Signs || f.curves.signless() {
+		return nil
+	}
+	best := f.out.Starts[f.out.Best]
+	told := f.out.Starts[0].Kind == "tensors" && f.out.Starts[0].Agrees
+	for _, sign := range []float64{1, -1} {
+		n := best.Network.Clone()
+		for {
+			least, unit, along := math.Inf(1), -1, 1.0
+			for i, v := range n.Output {
+				if v != sign {
+					continue
+				}
+				for _, by := range []float64{-1, 1} {
+					loss, err := f.turned(ctx, n, i, by)
+					if err != nil {
+						return err
+					}
+					if loss < least {
+						least, unit, along = loss, i, by
+					}
+				}
+			}
+			if unit < 0 {
+				break
+			}
+			n.Output[unit] = -sign
+			floats.Scale(along, n.Unit(unit))
+			if told && !(least < best.Result.Value) {
+				continue
+			}
+			if err := f.climb(ctx, from{"signs", n.Clone()}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// turned is the loss with −v_i in the stead of v_i, and w_i times by.
+func (f *fit) turned(ctx context.Context, n *model.Network, i int, by float64) (float64, error) {
+	n = n.Clone()
+	n.Output[i] = -n.Output[i]
+	floats.Scale(by, n.Unit(i))
+	l, err := f.loss(n)
+	if err != nil {
+		return 0, err
+	}
+	return l.Value(ctx, l.Theta(n))
 }
 
 // from is a start before it has run.

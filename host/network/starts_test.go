@@ -80,3 +80,44 @@ func TestPassesNeedAgreement(t *testing.T) {
 		}
 	}
 }
+
+// TestTurn: from the network at which starts with the wrong signs agree, other signs are tried, and one of them ends where
+// Levenberg–Marquardt does from the truth.
+func TestTurn(t *testing.T) {
+	for _, c := range []struct {
+		act sdk.Func
+		v   []float64
+	}{{sigmoid, []float64{1, 1}}, {sigmoid, []float64{-1, -1, -1}}, {relu, []float64{1, -1}}, {softplus, []float64{1, 1, -1}}} {
+		k := len(c.v)
+		truth, data := draw(t, c.act, sample.NetworkConfig{K: k, D: 4, N: 300, Sigma: 0.1, Condition: 1, Output: c.v, Seed: 7})
+		f, err := prepare(t.Context(), tableOf(data), c.act, Request{K: k, Output: Signs, Threads: 1, Descent: 200})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := f.climb(t.Context(), from{"truth", truth}); err != nil {
+			t.Fatal(err)
+		}
+		want := f.out.Starts[0].Result.Value
+		f.out.Starts = nil
+		wrong := f.random(stream.New(3, stream.NetworkStart, 0))
+		positive := 0
+		for _, v := range c.v {
+			if v > 0 {
+				positive++
+			}
+		}
+		sign(wrong.net.Output, (positive+1)%(k+1))
+		if err := f.climb(t.Context(), wrong); err != nil {
+			t.Fatal(err)
+		}
+		f.compare()
+		before := f.out.Starts[0].Result.Value
+		if err := f.turn(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		f.compare()
+		if got := f.out.Starts[f.out.Best].Result.Value; before < 1.5*want || got > want*(1+1e-6) || len(f.out.Starts) != k+1 {
+			t.Errorf("%s, v = %v: a loss of %v, before %v, want %v; %d starts", c.act.Name, c.v, got, before, want, len(f.out.Starts))
+		}
+	}
+}
