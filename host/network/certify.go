@@ -15,6 +15,7 @@ import (
 	"github.com/gatedlearning/moe/host/infer/specification"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/tensor"
+	"github.com/gatedlearning/moe/internal/numeric"
 )
 
 const (
@@ -204,12 +205,13 @@ func weighted(b *model.Block) float64 {
 	return sum
 }
 
-// unitDirections are the ŵ_i.
-func unitDirections(n *model.Network) [][]float64 {
-	out := make([][]float64, n.K)
-	for i := range out {
-		out[i] = append([]float64(nil), n.Unit(i)...)
-		floats.Scale(1/floats.Norm(out[i], 2), out[i])
+// unitDirections are the ŵ_i, of those that have one in numbers: not of w_i = 0.
+func unitDirections(n *model.Network) (out [][]float64) {
+	for i := range n.K {
+		w := slices.Clone(n.Unit(i))
+		if floats.Scale(1/floats.Norm(w, 2), w); numeric.Finite(w...) {
+			out = append(out, w)
+		}
 	}
 	return out
 }
@@ -308,6 +310,9 @@ func (f rowFunctions) count() int {
 // weights that were estimated.
 func residualTest(ctx context.Context, rows model.Rows, act model.Activation, n *model.Network, known Output,
 	functions rowFunctions) (infer.Test, error) {
+	if functions.count() == 0 {
+		return infer.Test{PValue: 1}, nil
+	}
 	t := newTerms(act, n, known, functions)
 	products, total, squares := newProducts(t.size), 0.0, 0.0
 	err := t.each(ctx, rows, func(b *model.Block, terms blas64.General) {

@@ -546,3 +546,15 @@ func TestExactFits(t *testing.T) {
 		t.Errorf("%+v, %v", c, err)
 	}
 }
+
+// TestUnitWithoutDirection: a unit with w = 0 has no direction, and the tests are those along the others'.
+func TestUnitWithoutDirection(t *testing.T) {
+	for _, k := range []int{1, 2} {
+		truth, data := draw(t, relu, sample.NetworkConfig{K: k, D: 4, N: 500, Sigma: 0.1, Condition: 1, Seed: 2})
+		clear(truth.Unit(k - 1))
+		c, _, err := Certify(t.Context(), data, relu, truth, Signs, infer.Evidence{Starts: 5, Agreeing: 5}, 1)
+		if err != nil || len(c.Tests) != k+1 || c.Optimum != infer.Suspect {
+			t.Errorf("%d units: %+v, %v", k, c, err)
+		}
+	}
+}
