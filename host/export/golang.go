@@ -291,6 +291,9 @@ func exact(c []float64, x ...float64) float64 {
 		rest += math.FMA(c[j+1], x, -product) + ((sum - (next - back)) + (product - back))
 		sum = next
 	}
+	if math.IsInf(sum, 0) { // the largest number stands for it
+		return math.Copysign(math.MaxFloat64, sum)
+	}
 	return sum + rest
 }
 

@@ -241,10 +241,14 @@ func (l *lowering) twice(numbers []float64, x []ref) ref {
 // splitter is 2^27 + 1: c·splitter parts c into two halves of its digits (Veltkamp; Dekker 1971).
 const splitter = 1<<27 + 1
 
+// room is what numbers are divided by before that, such that the product is one.
+const room = 1 << 30
+
 // productError is c·x − product, of which product is the rounded value.
 func (l *lowering) productError(c float64, x, product ref) ref {
-	t := l.do(opMul, l.num(splitter), x)
-	high := l.do(opSub, t, l.do(opSub, t, x))
+	part := l.do(opMul, l.num(1.0/room), x)
+	t := l.do(opMul, l.num(splitter), part)
+	high := l.do(opMul, l.num(room), l.do(opSub, t, l.do(opSub, t, part)))
 	low := l.do(opSub, x, high)
 	scaled := float64(splitter * c)
 	top := float64(scaled - float64(scaled-c))

@@ -254,10 +254,24 @@ func (b *builder) meanOf(members []member) ref {
 	return b.total(members, func(a *member) ref {
 		terms := make([]ref, len(a.means)) // that of an expert which is always 0 is none
 		for i, m := range a.means {
-			terms[i] = b.make(opMul, a.gate[i], b.onScale(m, a.own[i]))
+			terms[i] = b.share(a.gate[i], b.onScale(m, a.own[i]))
 		}
 		return b.make(opMul, b.num(a.weight), b.fold(opAdd, terms))
 	})
+}
+
+// What an expert of a probability of nothing adds to the mean where that is large is left out, as in package predict.
+const negligible, mostSquared = 4.3e-18, 0x1p511
+
+// share is p·m, which is no number where p is 0 and m beyond the numbers.
+func (b *builder) share(p, m ref) ref {
+	out := b.make(opMul, p, m)
+	if _, one := b.constant(p); one || b.m.TargetScale != "" {
+		return out
+	}
+	counts := b.make(opOr, b.make(opLess, b.num(negligible), p),
+		b.make(opLess, b.make(opAbs, out), b.num(mostSquared)))
+	return b.where(counts, out, b.make(opMul, b.num(0), p)) // 0, and missing where p is
 }
 
 // onScale is the mean of y where h(y) is N(m, σ²), as [scaling.Scale.Mean].
@@ -306,18 +320,37 @@ func (b *builder) posteriors(members []member) {
 	case scaling.Reciprocal:
 		v = b.make(opDiv, b.num(1), y)
 	}
-	var scores []ref
+	type term struct {
+		score, log ref // of the gate, and of y
+		remote
+	}
+	var terms []term
+	var offs []ref
 	for _, a := range members {
 		constant := b.num(0) // of several members the scores are to be log-probabilities
 		if len(members) > 1 {
 			constant = b.make(opSub, b.num(math.Log(a.weight)), b.logSumExp(a.scores))
 		}
 		for i, s := range a.scores {
-			density := b.atZero(v)
+			t := term{b.make(opAdd, s, constant), b.num(0), remote{off: -1}}
 			if i < len(a.means) {
-				density = b.logDensity(v, a.means[i], a.logs[i], a.own[i])
+				t.log, t.remote = b.logDensity(v, a.means[i], a.logs[i], a.own[i])
+			} else { // always 0
+				isZero := b.make(opEqual, y, b.num(0))
+				t.score = b.where(isZero, t.score, b.num(never))
+				offs = append(offs, b.where(isZero, b.num(0), b.num(math.MaxFloat64)))
 			}
-			scores = append(scores, b.make(opAdd, b.make(opAdd, s, constant), density))
+			if terms = append(terms, t); t.off >= 0 {
+				offs = append(offs, t.off)
+			}
+		}
+	}
+	scores := make([]ref, len(terms))
+	for i, t := range terms {
+		scores[i] = b.make(opAdd, t.score, t.log)
+		if t.off >= 0 {
+			far := b.where(b.make(opLess, b.fold(opMin, offs), t.off), b.num(never), t.score)
+			scores[i] = b.where(b.make(opLessEqual, b.num(t.most), t.off), far, scores[i])
 		}
 	}
 	all := b.softmax(scores)

@@ -245,12 +245,14 @@ def _exact(c, *x):
         rest = rest + (a2 * b2 - (((product - a1 * b1) - a2 * b1) - a1 * b2))
         rest = rest + ((total - (after - back)) + (product - back))
         total = after
-    return total + rest
+    most = np.finfo(float).max  # which stands for a sum beyond it
+    return np.where(np.isfinite(total), total + rest, np.clip(total, -most, most))
 
 
 def _high(a):
-    scaled = 134217729.0 * a  # 2^27 + 1
-    return scaled - (scaled - a)
+    part = a * 2.0**-30  # of which the product is a number too
+    scaled = 134217729.0 * part  # 2^27 + 1
+    return (scaled - (scaled - part)) * 2.0**30
 
 
 def _pieces(edges, centre, slope, coefficients, z):

@@ -29,7 +29,8 @@ func (Gamma) LogDensity(dst, scores, y, mean, psi []float64) {
 	nu := psi[0]
 	constant := shapeConstant(nu)
 	for t, v := range y {
-		dst[t] = scores[t] + (nu*logLess(v, max(mean[t], math.SmallestNonzeroFloat64)) - math.Log(v) + constant)
+		m := min(max(mean[t], math.SmallestNonzeroFloat64), math.MaxFloat64)
+		dst[t] = scores[t] + (nu*logLess(v, m) - math.Log(v) + constant)
 	}
 }
 
