@@ -6,8 +6,8 @@ import (
 	"github.com/gatedlearning/moe/host/mixture"
 )
 
-// remote is how far an expert's mean is from y. From most on its density is 0 in float64, and of experts that are all as
-// far the nearest has the row.
+// remote is how far an expert's mean is from y. From most on its density is 0 in float64, and of experts that are all
+// as far the nearest has the row.
 type remote struct {
 	off  ref // −1 where log f is a number at every mean
 	most float64
@@ -120,8 +120,8 @@ const (
 	mostRatio = 709
 )
 
-// logLess is log(y/m) − (y − m)/m, in which little cancels, and log(y/m). Far below a mean it goes by that, as the ratio
-// may be no number; far above one no density is left.
+// logLess is log(y/m) − (y − m)/m, in which little cancels, and log(y/m). Far below a mean it goes by that, as the
+// ratio may be no number; far above one no density is left.
 func (b *builder) logLess(y, m, logMean ref) (less, off ref) {
 	d := b.make(opSub, b.make(opLog, y), logMean)
 	near := b.make(opAnd, b.make(opLess, b.num(-farRatio), d), b.make(opLess, d, b.num(farRatio)))
