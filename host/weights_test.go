@@ -260,7 +260,7 @@ func TestCellsOfCounts(t *testing.T) {
 // TestWeightsOfParts: weights that add up to 1, or to far less than the rows, change no coefficient, and nothing is
 // judged by them; one warning says so, and no other comes of rows that are too few.
 func TestWeightsOfParts(t *testing.T) {
-	x, y := drawn(t, identity.Family, 400, 2, 2, 4)
+	x, y := drawn(t, identity.Family, 400, 3, 2, 4)
 	fit := func(each float64) *fitted.Model {
 		w := make([]float64, len(y))
 		for i := range w {

@@ -156,8 +156,8 @@ func (s Selection) apply(file string, line int, names []string) (*layout, error)
 				separatorHint(names))}
 	}
 	if s.Target == "" && schema.Target != "" && len(s.Features) == 0 && slices.Contains(schema.Features, "y") {
-		schema.Notes = append(schema.Notes, fmt.Sprintf("the target is %s, the last column, and y is a feature: name the "+
-			"target if that is not meant", schema.Target))
+		schema.Notes = append(schema.Notes, fmt.Sprintf("the target is %s, the last column, and y is a feature: name "+
+			"the target if that is not meant", schema.Target))
 	}
 	lay := &layout{schema: schema, names: names, place: make([]int, len(names)), absent: s.Absent, optional: s.Optional,
 		comma: ',', point: s.point()}
