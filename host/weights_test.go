@@ -231,7 +231,7 @@ func TestCellsOfCounts(t *testing.T) {
 			y = 3 - math.Floor(x)
 		}
 		y += float64(i/22)/4 - 0.375
-		w := 3 + i*7%11
+		w := 3 + i*7%11 + 4*(i%2)
 		cells, targets, weights = append(cells, x), append(targets, y), append(weights, float64(w))
 		for range w {
 			rows, each = append(rows, x), append(each, y)
