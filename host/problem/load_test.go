@@ -237,8 +237,9 @@ func TestWeights(t *testing.T) {
 			if !p.Weights.Given || p.Weights.Rows != positive || math.Abs(p.Weights.Total-total) > 1e-12*total || p.Weights.Reported() != p.Weights.Total {
 				t.Errorf("%s, weights of %g: %+v, want a total of %v over %d rows", name, scale, p.Weights, total, positive)
 			}
-			if noted := len(p.Notes) > 0; noted != (scale < 0.9) { // 450 rows count as 300 times the scale
-				t.Errorf("%s, weights of %g: notes %q", name, scale, p.Notes)
+			// 450 rows count as 300 times the scale.
+			if got := p.Weights; got.Light() != (scale < 0.75) || got.Doubt != (scale < 0.75 || scale > 3) || len(p.Notes) > 0 {
+				t.Errorf("%s, weights of %g: %+v, notes %q", name, scale, got, p.Notes)
 			}
 		}
 	}
