@@ -329,15 +329,7 @@ func TestChooseTargetsBegins(t *testing.T) {
 	a := Alternative{Activation: act, Targets: without(overlapping(1, 50, 1)), From: 1, To: 2, Config: cfg}
 	var kept [][]byte
 	a.Config.Checkpoint = func(save func() (*Checkpoint, error)) {
-		c, err := save()
-		if err != nil {
-			t.Fatal(err)
-		}
-		data, err := json.Marshal(c)
-		if err != nil {
-			t.Fatal(err)
-		}
-		kept = append(kept, data)
+		kept = append(kept, checkpointText(t, save))
 	}
 	whole, err := a.FitTargets(ctx)
 	if err != nil {

@@ -349,15 +349,7 @@ func TestOutputScaleResumed(t *testing.T) {
 	cfg.Output, cfg.Method = PerExpertScale, Auto{Starts: 8}
 	var kept [][]byte
 	cfg.Checkpoint = func(save func() (*Checkpoint, error)) {
-		c, err := save()
-		if err != nil {
-			t.Fatal(err)
-		}
-		data, err := json.Marshal(c)
-		if err != nil {
-			t.Fatal(err)
-		}
-		kept = append(kept, data)
+		kept = append(kept, checkpointText(t, save))
 	}
 	fit := func() []byte {
 		m, err := FitRange(t.Context(), sigmoidOf(t), table.Source, 1, 2, cfg)

@@ -12,24 +12,27 @@ import (
 	"github.com/gatedlearning/moe/host/fitted"
 )
 
+// checkpointText is a checkpoint as its file has it.
+func checkpointText(t *testing.T, save func() (*Checkpoint, error)) []byte {
+	t.Helper()
+	c, err := save()
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := json.Marshal(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
 // Resumed fits with cfg and holds that the fit, taken up at any of its checkpoints, through
 // JSON and with other numbers of threads, comes to the next one, byte for byte, and from
 // the last to the same model: from any of them it ends there. It returns the model and
 // the checkpoints.
 func Resumed(t *testing.T, cfg Config, fit func(ctx context.Context, cfg Config) (*fitted.Model, error)) (whole *fitted.Model, kept [][]byte) {
 	t.Helper()
-	text := func(save func() (*Checkpoint, error)) []byte {
-		c, err := save()
-		if err != nil {
-			t.Fatal(err)
-		}
-		data, err := json.Marshal(c)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return data
-	}
-	cfg.Checkpoint = func(save func() (*Checkpoint, error)) { kept = append(kept, text(save)) }
+	cfg.Checkpoint = func(save func() (*Checkpoint, error)) { kept = append(kept, checkpointText(t, save)) }
 	whole, err := fit(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -51,7 +54,7 @@ func Resumed(t *testing.T, cfg Config, fit func(ctx context.Context, cfg Config)
 		var got []byte
 		cfg.Checkpoint = func(save func() (*Checkpoint, error)) {
 			if got == nil {
-				got = text(save)
+				got = checkpointText(t, save)
 			}
 			end()
 		}

@@ -415,15 +415,7 @@ func TestSharedGateResumes(t *testing.T) {
 	targets := sampledTargets(t, s)
 	var kept [][]byte
 	keep := func(save func() (*Checkpoint, error)) {
-		c, err := save()
-		if err != nil {
-			t.Fatal(err)
-		}
-		data, err := json.Marshal(c)
-		if err != nil {
-			t.Fatal(err)
-		}
-		kept = append(kept, data)
+		kept = append(kept, checkpointText(t, save))
 	}
 	read := func(data []byte) *Checkpoint {
 		c := new(Checkpoint)

@@ -61,11 +61,11 @@ func bendsOf(ctx context.Context, g model.Activation, kinks []float64) (out []be
 // Seen says whether Near sees the kinks of a likelihood, whose experts have one g: those of experts without an output
 // of their own, whose coefficients vary, each by itself, and of rows that are not in groups.
 func Seen(l *loss.Likelihood, p *model.Params) bool {
-	return !l.InGroups() && !p.HasOutput() && l.Ties() == nil && len(columnsOf(l)) > 0
+	return !l.InGroups() && !p.HasOutput() && l.Ties() == nil && len(Columns(l)) > 0
 }
 
-// columnsOf are those of an expert's coefficients in θ.
-func columnsOf(l *loss.Likelihood) (out []int) {
+// Columns are the features, D for the intercept, of an expert's coefficients in θ.
+func Columns(l *loss.Likelihood) (out []int) {
 	for _, q := range l.Parameters() {
 		if q.Part == model.Expert && q.Index == 0 {
 			out = append(out, q.Feature)
@@ -81,7 +81,7 @@ func Near(ctx context.Context, l *loss.Likelihood, p *model.Params, kinks []floa
 	if err != nil || len(bends) == 0 || !Seen(l, p) {
 		return nil, err
 	}
-	columns := columnsOf(l)
+	columns := Columns(l)
 	var all []*finder
 	var mu sync.Mutex
 	if err := l.EachPosterior(ctx, p, kinks, func() loss.Visitor {

@@ -307,7 +307,7 @@ func Certify(ctx context.Context, files []string, parts []*Sums, act sdk.Activat
 	p := m.Params()
 	columns, _ := freeOf(m).Columns(p)
 	c.RestsOn(p, made.Mass, len(columns))
-	if m.Fit.Weight > 0 && m.Fit.Weight < float64(m.Fit.N)/2 {
+	if (problem.Weights{Rows: m.Fit.N, Total: m.Fit.Weight}).Light() && m.Fit.Weight > 0 {
 		c.Withdraw(m.Fit.N, m.Fit.Weight)
 		m.Fit.Warn(fitted.WarnWeights, "%s", c.Reason)
 	}

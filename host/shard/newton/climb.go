@@ -244,22 +244,12 @@ func (c *climb) unpack() error {
 	}
 	v = make([]float64, len(c.Kinks)/8)
 	numeric.ReadFloats(v, c.Kinks)
-	rows, ok := kink.Unpack(v, len(c.Proportions), c.coefficients())
+	rows, ok := kink.Unpack(v, len(c.Proportions), len(kink.Columns(c.l)))
 	if !ok {
 		return errors.New("fit.climbs has kinks of other experts")
 	}
 	c.kinks = &beside{rows}
 	return nil
-}
-
-// coefficients is how many an expert has.
-func (c *climb) coefficients() (n int) {
-	for _, q := range c.l.Parameters() {
-		if q.Part == model.Expert && q.Index == 0 {
-			n++
-		}
-	}
-	return n
 }
 
 // load reads score and upper triangle of the information.
