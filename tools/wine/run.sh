@@ -72,8 +72,10 @@ go build -o "$work/linux/plugin.exe" ./examples/plugins/moe-plugin-smoothrelu
 GOOS=windows GOARCH=amd64 go build -ldflags=-s -o "$work/windows/plugin.exe" ./examples/plugins/moe-plugin-smoothrelu
 for where in linux windows; do
 	$where plugin trust ./plugin.exe >/dev/null
-	$where fit tone.csv --k 2 --activation ./plugin.exe -o plugin.json >"$work/$where/out" 2>"$work/$where/err" ||
-		fail "a fit with a plugin, $where: $(tail -1 "$work/$where/err")"
+	code=0
+	$where fit tone.csv --k 2 --activation ./plugin.exe -o plugin.json >"$work/$where/out" 2>"$work/$where/err" || code=$?
+	# 1 is a verdict: these data hardly ask for a second expert.
+	[ "$code" -le 1 ] || fail "a fit with a plugin, $where: exit code $code: $(tail -1 "$work/$where/err")"
 done
 same() { sed -E 's/"sha256": *"[0-9a-f]{64}"//' "$work/$1/plugin.json"; }
 [ "$(same linux)" = "$(same windows)" ] || fail "a fit with a plugin: other bytes"
