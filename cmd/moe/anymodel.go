@@ -38,17 +38,17 @@ type measured interface {
 }
 
 // readAs reads a model's or a network's file, whose head is known.
-func readAs(cmd *cobra.Command, path string, head jsonfile.Head) (anyModel, error) {
+func readAs(cmd *cobra.Command, file *jsonfile.File, head jsonfile.Head) (anyModel, error) {
 	if head.Format == networkfile.Format {
-		n, err := networkfile.Read(path)
+		n, err := networkfile.Of(file)
 		if err == nil {
-			remarkUnread(cmd, path, n.Unknown)
+			remarkUnread(cmd, file.Path, n.Unknown)
 		}
 		return networkFile{n}, err
 	}
-	m, err := fitted.Read(path)
+	m, err := fitted.Of(file)
 	if err == nil {
-		remarkUnread(cmd, path, m.Unknown)
+		remarkUnread(cmd, file.Path, m.Unknown)
 	}
 	return mixtureFile{Model: m}, err
 }

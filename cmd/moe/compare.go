@@ -27,7 +27,7 @@ Where one model contains the other it tests the smaller by the likelihood ratio.
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var models []*fitted.Model
 			for _, path := range args {
-				head, err := jsonfile.HeadOf(path)
+				file, head, err := jsonfile.OpenHead(path)
 				if err != nil {
 					return err
 				}
@@ -35,7 +35,7 @@ Where one model contains the other it tests the smaller by the likelihood ratio.
 					return &dataset.Error{File: path,
 						Msg: "compare takes models of one target, no networks and no several targets"}
 				}
-				m, err := fitted.Read(path)
+				m, err := fitted.Of(file)
 				if err != nil {
 					return err
 				}

@@ -87,15 +87,15 @@ func evaluate(cmd *cobra.Command, modelPath string, data dataFlags, truthPath st
 	if weights := data.table.roles[model.Weights]; data.path == "" && weights != "" {
 		return usagef("--weights %s: they are a column of DATA, which is missing", weights)
 	}
-	head, err := jsonfile.HeadOf(modelPath)
+	file, head, err := jsonfile.OpenHead(modelPath)
 	if err != nil {
 		return err
 	}
 	var result measured
 	if !head.Several {
-		result, err = judgeOne(cmd, modelPath, head, data, truthPath, gate, limits)
+		result, err = judgeOne(cmd, file, head, data, truthPath, gate, limits)
 	} else if err = gate.only(modelPath); err == nil {
-		result, err = judgeOutputs(cmd, modelPath, data, truthPath, limits)
+		result, err = judgeOutputs(cmd, file, data, truthPath, limits)
 	}
 	if err != nil {
 		return err
@@ -107,11 +107,11 @@ func evaluate(cmd *cobra.Command, modelPath string, data dataFlags, truthPath st
 }
 
 // judgeOne opens a model and what it is to be measured on, and measures it.
-func judgeOne(cmd *cobra.Command, modelPath string, head jsonfile.Head, data dataFlags, truthPath string,
+func judgeOne(cmd *cobra.Command, file *jsonfile.File, head jsonfile.Head, data dataFlags, truthPath string,
 	gate gateFlag, limits limitFlags) (measured, error) {
-	m, err := readAs(cmd, modelPath, head)
+	m, err := readAs(cmd, file, head)
 	if err == nil {
-		m, err = gate.of(cmd, modelPath, m)
+		m, err = gate.of(cmd, file.Path, m)
 	}
 	if err != nil {
 		return nil, err
@@ -120,7 +120,7 @@ func judgeOne(cmd *cobra.Command, modelPath string, head jsonfile.Head, data dat
 	if data.path == "" && ok { // what is compared does not depend on the activation
 		return m.judge(cmd, nil, nil, truthPath)
 	}
-	act, err := openModel(cmd, m.named(), modelPath, limits)
+	act, err := openModel(cmd, m.named(), file.Path, limits)
 	if err != nil {
 		return nil, err
 	}

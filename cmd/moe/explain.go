@@ -80,22 +80,22 @@ func (f *explainFlags) run(cmd *cobra.Command, path string) error {
 	case wantsJSON(cmd) && (f.screen || len(parts) > 0):
 		return usagef("--json has all parts: give it without --screen, --starts, --certificate and --notes")
 	}
-	head, err := jsonfile.HeadOf(path)
+	file, head, err := jsonfile.OpenHead(path)
 	if err != nil {
 		return err
 	}
 	switch {
 	case head.Format == networkfile.Format:
-		return explainNetwork(cmd, f, parts, path)
+		return explainNetwork(cmd, f, parts, file)
 	case head.Several:
-		v, err := fitted.ReadVector(path)
+		v, err := fitted.VectorOf(file)
 		if err != nil {
 			return err
 		}
 		remarkUnread(cmd, path, v.Unknown)
 		return f.outputs(cmd, path, v, parts)
 	}
-	m, err := fitted.Read(path)
+	m, err := fitted.Of(file)
 	if err != nil {
 		return err
 	}
@@ -133,18 +133,18 @@ func (f *explainFlags) outputs(cmd *cobra.Command, path string, v *fitted.Vector
 }
 
 // explainNetwork prints all of a network, which has one screen.
-func explainNetwork(cmd *cobra.Command, f *explainFlags, parts []report.Part, path string) error {
-	n, err := networkfile.Read(path)
+func explainNetwork(cmd *cobra.Command, f *explainFlags, parts []report.Part, file *jsonfile.File) error {
+	n, err := networkfile.Of(file)
 	switch {
 	case err != nil:
 		return err
 	case n.Fit == nil:
-		return usagef("%s: a network that was drawn, not fitted: there is nothing to explain", path)
+		return usagef("%s: a network that was drawn, not fitted: there is nothing to explain", file.Path)
 	case len(parts) > 0 || wantsJSON(cmd):
 		return usagef("%s: a network, whose fit is one screen: moe explain %[1]s prints it, and the file is its JSON",
-			path)
+			file.Path)
 	}
-	remarkUnread(cmd, path, n.Unknown)
+	remarkUnread(cmd, file.Path, n.Unknown)
 	return report.Network(textOut(cmd), n)
 }
 

@@ -83,7 +83,7 @@ func (f *exportFlags) run(cmd *cobra.Command, path string) error {
 	if err := creatable(f.out); err != nil {
 		return err
 	}
-	head, err := jsonfile.HeadOf(path)
+	file, head, err := jsonfile.OpenHead(path)
 	switch {
 	case err != nil:
 		return err
@@ -92,7 +92,7 @@ func (f *exportFlags) run(cmd *cobra.Command, path string) error {
 	case head.Several:
 		return noExport(path, "a model of several targets")
 	}
-	m, err := fitted.Read(path)
+	m, err := fitted.Of(file)
 	if err != nil {
 		return err
 	}

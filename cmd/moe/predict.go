@@ -109,7 +109,7 @@ func (f *predictFlags) run(cmd *cobra.Command, modelPath, dataPath string) error
 			return err
 		}
 	}
-	head, err := jsonfile.HeadOf(modelPath)
+	file, head, err := jsonfile.OpenHead(modelPath)
 	if err != nil {
 		return err
 	}
@@ -120,9 +120,9 @@ func (f *predictFlags) run(cmd *cobra.Command, modelPath, dataPath string) error
 		if err := f.gate.only(modelPath); err != nil {
 			return err
 		}
-		return f.outputs(cmd, modelPath, dataPath)
+		return f.outputs(cmd, file, dataPath)
 	}
-	m, err := readAs(cmd, modelPath, head)
+	m, err := readAs(cmd, file, head)
 	if err == nil {
 		m, err = f.gate.of(cmd, modelPath, m)
 	}
@@ -220,23 +220,23 @@ func (f *predictFlags) remarkScale(cmd *cobra.Command, m *fitted.Model) {
 }
 
 // outputs predicts the targets of a model of several.
-func (f *predictFlags) outputs(cmd *cobra.Command, modelPath, dataPath string) error {
-	v, err := fitted.ReadVector(modelPath)
+func (f *predictFlags) outputs(cmd *cobra.Command, file *jsonfile.File, dataPath string) error {
+	v, err := fitted.VectorOf(file)
 	if err != nil {
 		return err
 	}
-	remarkUnread(cmd, modelPath, v.Unknown)
+	remarkUnread(cmd, file.Path, v.Unknown)
 	if f.extras.Experts {
-		return usagef("--experts: %s has %d targets, of which predict writes means and intervals", modelPath,
+		return usagef("--experts: %s has %d targets, of which predict writes means and intervals", file.Path,
 			len(v.Outputs))
 	}
 	for _, o := range v.Outputs {
 		if f.extras.Interval > 0 && o.Sigma == nil {
-			return usagef("--interval: target %q of %s has no sigma, and its mean is all there is", o.Target, modelPath)
+			return usagef("--interval: target %q of %s has no sigma, and its mean is all there is", o.Target, file.Path)
 		}
 	}
 	first := mixtureFile{Model: v.Model(0)}
-	act, err := openModel(cmd, first.named(), modelPath, f.limits)
+	act, err := openModel(cmd, first.named(), file.Path, f.limits)
 	if err != nil {
 		return err
 	}
@@ -245,7 +245,7 @@ func (f *predictFlags) outputs(cmd *cobra.Command, modelPath, dataPath string) e
 		return f.joint(cmd, v, act, dataPath)
 	}
 	if f.extras.Interval > 0 {
-		remarkCertain(cmd, modelPath, first.Model)
+		remarkCertain(cmd, file.Path, first.Model)
 	}
 	in, err := openStream(cmd.Context(), cmd, dataPath)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/fitted/jsonfile"
 	"github.com/gatedlearning/moe/host/fitted/known"
 	"github.com/gatedlearning/moe/host/predict"
 	"github.com/gatedlearning/moe/internal/shown"
@@ -28,14 +29,14 @@ type outputEvaluation struct {
 
 // judgeOutputs opens a model of several targets and what it is to be measured on, and
 // measures it target by target.
-func judgeOutputs(cmd *cobra.Command, modelPath string, data dataFlags, truthPath string,
+func judgeOutputs(cmd *cobra.Command, file *jsonfile.File, data dataFlags, truthPath string,
 	limits limitFlags) (measured, error) {
 	ctx := cmd.Context()
-	v, err := fitted.ReadVector(modelPath)
+	v, err := fitted.VectorOf(file)
 	if err != nil {
 		return nil, err
 	}
-	remarkUnread(cmd, modelPath, v.Unknown)
+	remarkUnread(cmd, file.Path, v.Unknown)
 	out := new(outputsEvaluation)
 	var targets []string
 	for _, o := range v.Outputs {
@@ -57,7 +58,7 @@ func judgeOutputs(cmd *cobra.Command, modelPath string, data dataFlags, truthPat
 	if data.path == "" {
 		return out, nil
 	}
-	act, err := openModel(cmd, v.Model(0), modelPath, limits)
+	act, err := openModel(cmd, v.Model(0), file.Path, limits)
 	if err != nil {
 		return nil, err
 	}
@@ -74,7 +75,7 @@ func judgeOutputs(cmd *cobra.Command, modelPath string, data dataFlags, truthPat
 	var tables []dataset.Source
 	for j := range v.Outputs {
 		if v.Outputs[j].Sigma == nil {
-			return nil, &dataset.Error{File: modelPath,
+			return nil, &dataset.Error{File: file.Path,
 				Msg: fmt.Sprintf("its target %q has no sigma: predict writes its mean, and there is no density to "+
 					"measure", v.Outputs[j].Target)}
 		}

@@ -10,14 +10,17 @@ import (
 
 // Read reads and validates a model file. Faults of its content are a
 // *dataset.Error that names file, line and column.
-func Read(path string) (*Model, error) {
+func Read(path string) (*Model, error) { return jsonfile.Read(path, Of) }
+
+// Of is [Read] of a file that is open.
+func Of(f *jsonfile.File) (*Model, error) {
 	m := new(Model)
 	var err error
-	if m.Unknown, err = jsonfile.ReadSized(path, m, func() (k, d int) { return m.K, m.D }); err != nil {
+	if m.Unknown, err = f.Sized(m, func() (k, d int) { return m.K, m.D }); err != nil {
 		return nil, err
 	}
 	if err := m.Validate(); err != nil {
-		return nil, &dataset.Error{File: path, Msg: err.Error()}
+		return nil, &dataset.Error{File: f.Path, Msg: err.Error()}
 	}
 	return m, nil
 }

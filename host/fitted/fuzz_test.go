@@ -67,7 +67,7 @@ func FuzzVector(f *testing.F) {
 	file := fittedtest.NewContent(f)
 	f.Fuzz(func(t *testing.T, data []byte) {
 		file.Write(t, data)
-		head, err := jsonfile.HeadOf(string(file))
+		_, head, err := jsonfile.OpenHead(string(file))
 		fittedtest.OnlyDataErrors(t, err)
 		v, err := ReadVector(string(file))
 		fittedtest.OnlyDataErrors(t, err)

@@ -259,14 +259,17 @@ func (v *Vector) JSON() ([]byte, error) {
 }
 
 // ReadVector reads and validates a file of a [Vector]. Faults are as of [Read].
-func ReadVector(path string) (*Vector, error) {
+func ReadVector(path string) (*Vector, error) { return jsonfile.Read(path, VectorOf) }
+
+// VectorOf is [ReadVector] of a file that is open.
+func VectorOf(f *jsonfile.File) (*Vector, error) {
 	v := new(Vector)
 	var err error
-	if v.Unknown, err = jsonfile.ReadSized(path, v, func() (k, d int) { return v.K, v.D }); err != nil {
+	if v.Unknown, err = f.Sized(v, func() (k, d int) { return v.K, v.D }); err != nil {
 		return nil, err
 	}
 	if err := v.Validate(); err != nil {
-		return nil, &dataset.Error{File: path, Msg: err.Error()}
+		return nil, &dataset.Error{File: f.Path, Msg: err.Error()}
 	}
 	return v, nil
 }

@@ -7,9 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"reflect"
-	"sync"
 
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/internal/atomicfile"
@@ -94,19 +92,10 @@ func flatList(data []byte) (list []byte, n int) {
 	return data[:1], 1
 }
 
-// ReadSized reads a file of k rows of d numbers, the sizes that v has when it is
-// read, and returns the members of it that nobody reads. Sizes that the file is too short for are a fault before
-// anything is made of them: a number takes two bytes at least.
-func ReadSized(path string, v any, sizes func() (k, d int)) (unknown []string, err error) {
-	data, unknown, err := readJSON(path, v)
-	if err != nil {
-		return nil, err
-	}
-	if k, d := sizes(); 2*float64(k)*float64(d) > float64(len(data)) {
-		return nil, &dataset.Error{File: path,
-			Msg: fmt.Sprintf("k = %d, d = %d: %d bytes have no room for k times d numbers", k, d, len(data))}
-	}
-	return unknown, nil
+// File is the text of a file of ours: one JSON object. It is read once, as a pipe can be.
+type File struct {
+	Path string
+	text []byte
 }
 
 // Head is what tells files of ours apart.
@@ -115,18 +104,14 @@ type Head struct {
 	Several bool   // it has outputs, those of a model of several targets
 }
 
-// HeadOf reads the head of a file of ours. A pipe, which can be read once, is kept for the next that reads path.
-func HeadOf(path string) (Head, error) {
+// Head reads the file's head.
+func (f *File) Head() (Head, error) {
 	var head struct {
 		Format  *string          `json:"format"`
 		Outputs *json.RawMessage `json:"outputs"`
 	}
-	data, _, err := readJSON(path, &head)
-	if err != nil {
+	if _, err := f.decode(&head); err != nil {
 		return Head{}, err
-	}
-	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
-		kept.Store(path, data)
 	}
 	out := Head{Several: head.Outputs != nil}
 	if head.Format != nil {
@@ -135,53 +120,49 @@ func HeadOf(path string) (Head, error) {
 	return out, nil
 }
 
-// readJSON reads one JSON object into v, and returns the members of it that nobody
-// reads beside its text. Faults are a *dataset.Error with the line and column, in bytes, where
-// they stand.
-func readJSON(path string, v any) (data []byte, unknown []string, err error) {
-	if data, err = readObject(path); err != nil {
-		return nil, nil, err
+// Sized reads the file of k rows of d numbers into v, the sizes that v has when it is read, and returns the members of
+// it that nobody reads. Sizes that the file is too short for are a fault before anything is made of them: a number
+// takes two bytes at least. Faults are a *dataset.Error with the line and column, in bytes, where they stand.
+func (f *File) Sized(v any, sizes func() (k, d int)) (unknown []string, err error) {
+	if unknown, err = f.decode(v); err != nil {
+		return nil, err
 	}
-	if err := decode(path, data, v); err != nil {
-		return nil, nil, err
+	if k, d := sizes(); 2*float64(k)*float64(d) > float64(len(f.text)) {
+		return nil, &dataset.Error{File: f.Path,
+			Msg: fmt.Sprintf("k = %d, d = %d: %d bytes have no room for k times d numbers", k, d, len(f.text))}
 	}
-	found, err := strictjson.Members(data, reflect.TypeOf(v), "standard_errors") // where null says that there is none
-	for _, u := range found {
-		unknown = append(unknown, u.Name)
-	}
-	if fault := (*strictjson.Fault)(nil); errors.As(err, &fault) {
-		err = jsonFault(path, data, fault.Offset, fault.Msg)
-	}
-	return data, unknown, err
+	return unknown, nil
 }
 
-// decode reads the JSON object that a file holds into v.
-func decode(path string, data []byte, v any) error {
-	err := strictjson.Decode(data, v)
-	if fault := (*strictjson.Fault)(nil); errors.As(err, &fault) {
-		return jsonFault(path, data, fault.Offset, fault.Msg)
+// decode reads the file's object into v, and returns the members of it that nobody reads.
+func (f *File) decode(v any) (unknown []string, err error) {
+	err = strictjson.Decode(f.text, v)
+	if err == nil {
+		var found []strictjson.Unknown
+		// Null standard errors say that there are none.
+		found, err = strictjson.Members(f.text, reflect.TypeOf(v), "standard_errors")
+		for _, u := range found {
+			unknown = append(unknown, u.Name)
+		}
 	}
-	return err
+	if fault := (*strictjson.Fault)(nil); errors.As(err, &fault) {
+		err = jsonFault(f.Path, f.text, fault.Offset, fault.Msg)
+	}
+	return unknown, err
 }
 
 // maxFile bounds what is read: a matrix of a hundred million numbers fits.
 const maxFile = 2 << 30
 
-// kept holds the text of pipes whose head was read, by path, until they are read.
-var kept sync.Map
-
-// readObject reads a file that begins with a brace; of anything else, such as
+// Open reads a file that begins with a brace; of anything else, such as
 // a data file given for a model, it reads no more than the beginning.
-func readObject(path string) ([]byte, error) {
-	if data, ok := kept.LoadAndDelete(path); ok {
-		return data.([]byte), nil
-	}
+func Open(path string) (*File, error) {
 	f, err := textfile.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	data, err := textfile.Read(f, maxFile, func(head []byte) error {
+	text, err := textfile.Read(f, maxFile, func(head []byte) error {
 		if text := bytes.TrimSpace(head); len(text) > 0 && text[0] != '{' {
 			return jsonFault(path, head, int64(bytes.IndexByte(head, text[0])+1), "want a JSON object")
 		}
@@ -190,7 +171,29 @@ func readObject(path string) ([]byte, error) {
 	if errors.Is(err, textfile.ErrTooLarge) || errors.Is(err, textfile.ErrNotText) {
 		return nil, &dataset.Error{File: path, Msg: "not a model or truth file: " + err.Error()}
 	}
-	return data, err
+	if err != nil {
+		return nil, err
+	}
+	return &File{path, text}, nil
+}
+
+// OpenHead is [Open] and [File.Head].
+func OpenHead(path string) (*File, Head, error) {
+	f, err := Open(path)
+	if err != nil {
+		return nil, Head{}, err
+	}
+	head, err := f.Head()
+	return f, head, err
+}
+
+// Read opens the file at path and reads what it holds.
+func Read[T any](path string, of func(*File) (T, error)) (none T, err error) {
+	f, err := Open(path)
+	if err != nil {
+		return none, err
+	}
+	return of(f)
 }
 
 func jsonFault(path string, data []byte, offset int64, msg string) error {

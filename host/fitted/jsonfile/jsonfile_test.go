@@ -19,35 +19,37 @@ func file(t *testing.T, text string) string {
 	return path
 }
 
-// TestHeadOf: files are told apart by their format and whether they have outputs; what is no JSON object is a fault of
+// TestHead: files are told apart by their format and whether they have outputs; what is no JSON object is a fault of
 // the file.
-func TestHeadOf(t *testing.T) {
+func TestHead(t *testing.T) {
 	for text, want := range map[string]Head{
 		`{"k": 2}`: {}, `{"format": "moe-model/v1", "later": 1}`: {Format: "moe-model/v1"},
 		` {"outputs": [], "format": "moe-model/v2"}`: {"moe-model/v2", true},
 	} {
-		if got, err := HeadOf(file(t, text)); err != nil || got != want {
+		if _, got, err := OpenHead(file(t, text)); err != nil || got != want {
 			t.Errorf("%s: %+v, %v, want %+v", text, got, err, want)
 		}
 	}
 	for _, text := range []string{"", "x,y\n1,2\n", "[1]", `{"format": "a"} {}`, `{"format": "a", "format": "b"}`} {
 		path := file(t, text)
-		_, err := HeadOf(path)
+		_, _, err := OpenHead(path)
 		if bad := (*dataset.Error)(nil); !errors.As(err, &bad) || !strings.HasPrefix(err.Error(), path) {
 			t.Errorf("%q: error %v", text, err)
 		}
 	}
 }
 
-// TestReadSized: sizes that a file is too short for are refused, and members that nobody reads are named.
-func TestReadSized(t *testing.T) {
+// TestSized: sizes that a file is too short for are refused, and members that nobody reads are named.
+func TestSized(t *testing.T) {
 	type sized struct {
 		K int `json:"k"`
 		D int `json:"d"`
 	}
 	read := func(text string) (unknown []string, err error) {
 		var v sized
-		return ReadSized(file(t, text), &v, func() (k, d int) { return v.K, v.D })
+		return Read(file(t, text), func(f *File) ([]string, error) {
+			return f.Sized(&v, func() (k, d int) { return v.K, v.D })
+		})
 	}
 	if unknown, err := read(`{"k": 2, "d": 3, "z": 1}`); err != nil || len(unknown) != 1 || unknown[0] != "z" {
 		t.Errorf("%v, error %v", unknown, err)

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// A pipe gives its text once: to the head, and to the one reading that follows.
+// A pipe gives its text once: to the head, and to what the file holds.
 func TestPipe(t *testing.T) {
 	for _, format := range []string{"one", "two"} {
 		r, w, err := os.Pipe()
@@ -16,7 +16,7 @@ func TestPipe(t *testing.T) {
 		fmt.Fprintf(w, `{"format": %q}`, format)
 		w.Close()
 		path := fmt.Sprintf("/dev/fd/%d", r.Fd())
-		head, err := HeadOf(path)
+		file, head, err := OpenHead(path)
 		if err != nil || head.Format != format {
 			t.Fatalf("%+v, error %v", head, err)
 		}
@@ -24,11 +24,11 @@ func TestPipe(t *testing.T) {
 			Format string `json:"format"`
 		}
 		size := func() (k, d int) { return 0, 0 }
-		if _, err := ReadSized(path, &v, size); err != nil || v.Format != format {
+		if _, err := file.Sized(&v, size); err != nil || v.Format != format {
 			t.Errorf("%+v, error %v", v, err)
 		}
-		if _, err := ReadSized(path, &v, size); err == nil {
-			t.Error("the pipe is read a third time")
+		if _, _, err := OpenHead(path); err == nil {
+			t.Error("the pipe is read a second time")
 		}
 		r.Close()
 	}

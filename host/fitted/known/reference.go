@@ -27,7 +27,7 @@ type Reference struct {
 // by name; those of a truth file stand in the table's order. Faults of the
 // content, features of another name or number among them, are a *dataset.Error.
 func ReadReference(path string, features []string) (*Reference, error) {
-	head, err := jsonfile.HeadOf(path)
+	file, head, err := jsonfile.OpenHead(path)
 	if err != nil {
 		return nil, err
 	}
@@ -36,13 +36,13 @@ func ReadReference(path string, features []string) (*Reference, error) {
 			Msg: "a model of several targets, where the parameters of one are wanted"}
 	}
 	if head.Format == "" || head.Format == TruthFormat {
-		t, err := ReadTruth(path)
+		t, err := truthOf(file)
 		if err != nil {
 			return nil, err
 		}
 		return &Reference{t.Activation, t.Leaves, t.Params(), t.Unknown}, fitting(path, t.D, features)
 	}
-	m, err := fitted.Read(path)
+	m, err := fitted.Of(file)
 	if err != nil {
 		return nil, err
 	}
@@ -52,7 +52,7 @@ func ReadReference(path string, features []string) (*Reference, error) {
 // ReadReferences is [ReadReference] for every one of the targets, from the file of a model
 // of several, whose outputs are found by their names.
 func ReadReferences(path string, features, targets []string) ([]*Reference, error) {
-	head, err := jsonfile.HeadOf(path)
+	file, head, err := jsonfile.OpenHead(path)
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +60,7 @@ func ReadReferences(path string, features, targets []string) ([]*Reference, erro
 		return nil, &dataset.Error{File: path,
 			Msg: fmt.Sprintf("parameters of one target, where those of %s are wanted", strings.Join(targets, ", "))}
 	}
-	v, err := fitted.ReadVector(path)
+	v, err := fitted.VectorOf(file)
 	if err != nil {
 		return nil, err
 	}

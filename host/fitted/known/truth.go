@@ -77,10 +77,13 @@ func (t *Truth) checkFormat() error {
 
 // ReadTruth reads and validates a truth file. Faults of its content are a
 // *dataset.Error.
-func ReadTruth(path string) (*Truth, error) {
+func ReadTruth(path string) (*Truth, error) { return jsonfile.Read(path, truthOf) }
+
+// truthOf is [ReadTruth] of a file that is open.
+func truthOf(f *jsonfile.File) (*Truth, error) {
 	t := new(Truth)
 	var err error
-	if t.Unknown, err = jsonfile.ReadSized(path, t, func() (k, d int) { return t.K, t.D }); err != nil {
+	if t.Unknown, err = f.Sized(t, func() (k, d int) { return t.K, t.D }); err != nil {
 		return nil, err
 	}
 	err = cmp.Or(
@@ -94,7 +97,7 @@ func ReadTruth(path string) (*Truth, error) {
 		check.Matrix("gating", t.Gating, model.Gates(model.Classes(t.K, t.ZeroExpert)), t.D),
 	)
 	if err != nil {
-		return nil, &dataset.Error{File: path, Msg: err.Error()}
+		return nil, &dataset.Error{File: f.Path, Msg: err.Error()}
 	}
 	return t, nil
 }

@@ -109,14 +109,17 @@ func New(act stated.Activation, n *model.Network, schema dataset.Schema) *Networ
 
 // Read reads and validates a network's file. Faults of its content are a
 // *dataset.Error.
-func Read(path string) (*Network, error) {
+func Read(path string) (*Network, error) { return jsonfile.Read(path, Of) }
+
+// Of is [Read] of a file that is open.
+func Of(f *jsonfile.File) (*Network, error) {
 	n := new(Network)
 	var err error
-	if n.Unknown, err = jsonfile.ReadSized(path, n, func() (k, d int) { return n.K, n.D }); err != nil {
+	if n.Unknown, err = f.Sized(n, func() (k, d int) { return n.K, n.D }); err != nil {
 		return nil, err
 	}
 	if err := n.Validate(); err != nil {
-		return nil, &dataset.Error{File: path, Msg: err.Error()}
+		return nil, &dataset.Error{File: f.Path, Msg: err.Error()}
 	}
 	return n, nil
 }
