@@ -136,6 +136,7 @@ func TestFaultsAtStart(t *testing.T) {
 	}{
 		"silent-exit":      {"is it a plugin", 0},
 		"crash-at-start":   {"(exit status 3); it last printed: \"cannot find my licence\"", 0},
+		"no-module":        {"the Python that runs the plugin has no module grpc: install it for that Python", 0},
 		"panic-at-start":   {"no table", 0},
 		"silent-hang":      {"did not answer within", slow},
 		"prints-first":     {"loading tables", 0},

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
+	"regexp"
 	"strings"
 	"time"
 
@@ -195,5 +196,17 @@ func (p *process) startFault(shown string, err error, hung bool, limit time.Dura
 	if end := r.endedBy(); end != "" && !hung {
 		reason += " (" + end + ")"
 	}
-	return &FaultError{Plugin: shown, Call: "start", Reason: reason, Output: r.lastWords()}
+	words := r.lastWords()
+	return &FaultError{Plugin: shown, Call: "start", Reason: reason, Output: words, Advice: lacking(words)}
+}
+
+// noModule is what Python prints last where a module is not installed.
+var noModule = regexp.MustCompile(`ModuleNotFoundError: No module named '([\w.]+)'`)
+
+// lacking is what to do where a plugin's last words are that it is not at fault: this machine lacks what it needs.
+func lacking(words string) setting.Text {
+	if found := noModule.FindStringSubmatch(words); found != nil {
+		return setting.Textf("the Python that runs the plugin has no module %s: install it for that Python", found[1])
+	}
+	return setting.Text{}
 }

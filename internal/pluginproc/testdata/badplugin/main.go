@@ -87,6 +87,10 @@ var modes = map[string]func(){
 		fmt.Fprintln(os.Stderr, "cannot find my licence")
 		os.Exit(3)
 	},
+	"no-module": func() {
+		fmt.Fprintln(os.Stderr, "  import grpc\nModuleNotFoundError: No module named 'grpc'")
+		os.Exit(1)
+	},
 	"panic-at-start":   func() { panic("no table") },
 	"silent-hang":      func() { time.Sleep(time.Hour) },
 	"prints-first":     func() { fmt.Println("loading tables"); serveDouble(nil) },
