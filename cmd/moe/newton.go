@@ -79,20 +79,10 @@ func (f *newtonFlags) run(cmd *cobra.Command, data []string) error {
 		return err
 	}
 	remarkUnread(cmd, f.model, m.Unknown)
-	if m.Leaves != nil || m.Hierarchy != "" {
-		return &dataset.Error{File: f.model, Msg: "a tree of experts; passes over shards are for flat mixtures"}
-	}
-	if m.OutputScale != nil {
-		return &dataset.Error{File: f.model,
-			Msg: "experts with an output scale; passes over shards are for means without"}
+	if err := newton.Admit(f.model, m); err != nil {
+		return err
 	}
 	f.roles = newton.RolesAt(m, f.roles)
-	if m.Shared != nil {
-		return usagef("%s has coefficients that are the same in all experts, which newton does not know", f.model)
-	}
-	if m.TargetScale != "" {
-		return usagef("%s is of %s; passes over shards are for the target itself", f.model, m.ScaledTarget())
-	}
 	plugin, err := openNamed(ctx, f.limits.within(catalog.Catalog{}), m.Activation, f.model)
 	if err != nil {
 		return err

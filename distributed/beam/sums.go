@@ -59,6 +59,9 @@ func (p Pass) sumNewton(ctx context.Context, at shard.Place) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := newton.Admit(p.Given, m); err != nil {
+		return nil, err
+	}
 	g, err := catalog.Catalog{}.Open(ctx, m.Activation.Name, m.Activation.Params)
 	if err != nil {
 		return nil, err

@@ -81,6 +81,27 @@ type newtonHeader struct {
 	Bodies []sealed.Body   `json:"bodies"`
 }
 
+// Admit refuses a model that no pass can be made at: what it has beyond a flat mixture, file says where it was read.
+func Admit(file string, m *fitted.Model) error {
+	fault := func(format string, args ...any) error {
+		return &dataset.Error{File: file, Msg: fmt.Sprintf(format, args...)}
+	}
+	switch {
+	case m.Leaves != nil || m.Hierarchy != "":
+		return fault("a tree of experts; passes over shards are for flat mixtures")
+	case m.OutputScale != nil:
+		return fault("experts with an output scale; passes over shards are for means without")
+	case m.Fit.SigmaFloor > 0:
+		return fault("no sigma is below %g there, by a floor; passes over shards keep to none", m.Fit.SigmaFloor)
+	case m.Shared != nil:
+		return problem.Refuse("%s has coefficients that are the same in all experts; passes over shards have none",
+			file)
+	case m.TargetScale != "":
+		return problem.Refuse("%s is of %s; passes over shards are for the target itself", file, m.ScaledTarget())
+	}
+	return nil
+}
+
 // Sum makes a pass over a part of the table at the points of m, or sums what
 // the certificate needs where the passes have converged there. The part is held in memory.
 // Rows that are not those that m was made of are a *dataset.Error.
