@@ -39,6 +39,9 @@ type Shape struct {
 
 // shape finds the features that the request names.
 func (r Request) shape(features []string) (Shape, error) {
+	if slices.Contains(features, model.InterceptName) {
+		return Shape{}, Refuse("a feature is called %s, as the intercepts are; rename its column", model.InterceptName)
+	}
 	s := Shape{K: r.K, D: len(features), Intercept: r.Intercepts.experts(), GateIntercept: r.Intercepts.gate()}
 	if r.Noise != nil {
 		s.PerExpert, s.Sigma = r.Noise.level()

@@ -3,6 +3,7 @@ package terms
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"slices"
 
 	"github.com/gatedlearning/moe/host/dataset"
@@ -192,8 +193,11 @@ func (b *builder) add(e *expansion, coded []coding, p part) (names, shared []str
 			if slices.ContainsFunc(p.shared, func(u term) bool { return slices.Equal(t, u) }) {
 				shared = append(shared, c.Name)
 			}
-			if !slices.ContainsFunc(b.design.Terms, func(t Term) bool { return t.Name == c.Name }) {
+			switch at := slices.IndexFunc(b.design.Terms, func(t Term) bool { return t.Name == c.Name }); {
+			case at < 0:
 				b.design.Terms = append(b.design.Terms, c)
+			case !reflect.DeepEqual(b.design.Terms[at], c):
+				return nil, nil, e.parser.fail(e.variables[t[0]].node.at, "two different terms are called %q; rename a column", c.Name)
 			}
 		}
 	}

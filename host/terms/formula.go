@@ -412,7 +412,7 @@ func (e *expansion) variable(n *node) (int, error) {
 		name = n.text
 	}
 	for i, v := range e.variables {
-		if v.name == name {
+		if v.name == name && (v.kind == bare) == (n.op == "name") { // a column may have the name of what is computed
 			return i, nil
 		}
 	}

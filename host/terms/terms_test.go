@@ -217,6 +217,9 @@ func TestRefusals(t *testing.T) {
 		{data: small, request: Request{Categorical: []string{"z"}}, want: `column "z" is categorical and not among the features`},
 		{data: "g,gb,y\na,1,2\nb,2,3\na,3,5\n", want: `data.csv: terms[1]: the name "gb" is empty or stands twice; rename a column`},
 
+		{data: "a,b,a:b,y\n1,2,3,4\n2,3,4,9\n", formula: "y ~ a*b + `a:b`", want: "formula \"y ~ a*b + `a:b`\", character 5: two different terms are called \"a:b\"; rename a column"},
+		{data: "a,b,a:b,y\n1,2,3,4\n2,3,4,9\n", formula: "y ~ . ^ 2", want: "formula \"y ~ . ^ 2\", character 5: two different terms are called \"a:b\"; rename a column"},
+		{data: "b,log(b),y\n1,2,3\n2,3,4\n", formula: "y ~ . + log(b)", want: "formula \"y ~ . + log(b)\", character 9: two different terms are called \"log(b)\"; rename a column"},
 		{data: small, formula: "y ~ x +", want: `formula "y ~ x +", character 8: it ends here, want a column`},
 		{data: small, formula: "y ~ x + z", want: `formula "y ~ x + z", character 9: no column "z"; there are g, x, y`},
 		{data: small, formula: "z ~ x", want: `formula "z ~ x", character 1: no column "z"`},
