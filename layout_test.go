@@ -183,7 +183,7 @@ var imports = map[string][]string{
 	"host/search/rare":     {"host/model", "host/mixture", "host/loss", "host/problem", "host/search", "host/search/climb", "host/search/survey", "internal/stream", gonum},
 	"host/search/survey":   {"host/model", "host/mixture", "host/moment", "host/optim", "host/problem", "host/search", "host/search/climb", "host/search/partition", "host/search/starts", "internal/stream", gonum},
 	"host/search/tree":     {"host/model", "host/loss", "host/moment", "host/optim", "host/problem", "host/search", "host/search/arrange", "host/search/climb", "host/search/splitmerge", "host/search/starts", "internal/stream"},
-	"host/search/vacancy":  {"host/model", "host/mixture", "host/loss", "host/optim", "host/problem", "host/search", "host/search/climb", "host/search/hardgate", "host/search/partition", "host/search/splitmerge", "host/search/starts", "host/search/survey", "internal/kernel", "internal/numeric", "internal/stream", gonum},
+	"host/search/vacancy":  {"host/model", "host/mixture", "host/infer", "host/loss", "host/optim", "host/problem", "host/search", "host/search/climb", "host/search/hardgate", "host/search/partition", "host/search/splitmerge", "host/search/starts", "host/search/survey", "internal/kernel", "internal/numeric", "internal/stream", gonum},
 	"host/search/steps":    {"host/search", "host/search/hardgate", "host/search/narrower", "host/search/rare", "host/search/survey", "host/search/tree", "host/search/vacancy"},
 
 	// What tests of the search and its steps are made of.
@@ -194,7 +194,7 @@ var imports = map[string][]string{
 	// What a method has found is written down, and told.
 	"host/result":        {"internal/numeric", "internal/stream", "host/dataset", "host/descent", "host/fitted", "host/fitted/advice", "host/fitted/known", "host/fitted/stated", "host/infer", "host/infer/gain", "host/infer/leaveoneout", "host/loss", "host/metric", "host/mixture", "host/mixture/joint", "host/model", "host/moment", "host/optim", "host/predict", "host/problem", "host/recheck", "host/result/warn", "host/search", "host/search/climb", "host/search/penalty", "host/search/separation", "host/shard/newton", "host/terms", gonum},
 	"host/result/remedy": {"host/fitted", "host/infer", "host/infer/specification", "host/loss", "host/mixture", "host/model", "host/problem", "host/search/climb"},
-	"host/result/warn":   {"host/explore", "host/fitted", "host/infer", "host/loss", "host/model", "host/predict", "host/problem", "host/search/vacancy"},
+	"host/result/warn":   {"host/explore", "host/fitted", "host/infer", "host/loss", "host/model", "host/predict", "host/problem", "host/search", "host/search/vacancy"},
 
 	// Of several fits one is chosen.
 	"host/criterion":       {"host/fitted", "host/loss", "host/model", "host/predict", "host/problem"},

@@ -57,7 +57,7 @@ func (m Auto) fit(ctx context.Context, p *problem.Problem, e *moment.Evidence, c
 	}
 	return &result.Outcome{
 		Near: near, Best: found.Best, All: found.All, Estimate: found.Estimate, Survey: found.Survey,
-		Certificate: found.Certificate,
-		Joint:       true, Begun: found.Begun, Notes: found.Notes,
+		Certificate: found.Certificate, Doubts: found.Doubts,
+		Joint: true, Begun: found.Begun, Notes: found.Notes,
 	}, nil
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/gatedlearning/moe/host/result"
 	"github.com/gatedlearning/moe/host/search"
 	"github.com/gatedlearning/moe/host/search/starts"
+	"github.com/gatedlearning/moe/host/search/vacancy"
 	"github.com/gatedlearning/moe/internal/stream"
 )
 
@@ -67,13 +68,12 @@ func (m EM) fit(ctx context.Context, p *problem.Problem, e *moment.Evidence, c r
 	if all[0].Failed() {
 		return nil, search.NoneFinite(p)
 	}
-	certificate, note, err := search.Certify(ctx, p, all[0], all, search.Seen{})
+	found, err := search.Judge(ctx, p, all, vacancy.Places())
 	if err != nil {
 		return nil, err
 	}
-	out := &result.Outcome{Best: all[0], All: all, Certificate: certificate, Joint: true}
-	out.Note(note)
-	return out, nil
+	return &result.Outcome{Best: found.Best, All: all, Certificate: found.Certificate, Doubts: found.Doubts,
+		Joint: true, Notes: found.Notes}, nil
 }
 
 // starting shows that so many starts have begun, side by side, and returns what each is to call where it has ended.

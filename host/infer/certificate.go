@@ -471,6 +471,16 @@ func Uncounted(rows int, weight float64) string {
 		"errors and tests go: if they are no counts, divide them by their mean", rows, weight)
 }
 
+// Fewer takes a pass back where two experts, counted from 1, have as one a BIC that is better, by less than 0: experts
+// that the data do not ask for have more places than starts can try.
+func (c *Certificate) Fewer(experts [2]int, bic float64) {
+	if c.Optimum == Pass && bic < 0 {
+		c.Optimum = NotJudged
+		c.Reason = fmt.Sprintf("experts %d and %d as one have a BIC better by %.3g, and experts that the data do not "+
+			"ask for have more places than starts can try; better optima may exist", experts[0], experts[1], -bic)
+	}
+}
+
 // leastNoise is the ratio of an expert's σ to the largest below which a fit rests on it.
 const leastNoise = 0.01
 

@@ -25,6 +25,7 @@ type Outcome struct {
 	Survey      *search.Survey      // nil where none was made
 	Radius      float64             // of the gate, where the method descends it within one
 	Certificate *infer.Certificate  // nil where there is none
+	Doubts      []search.Doubt      // that there are as many experts; nil where nobody asked
 	Near        []*search.Candidate // other optima near the best
 	Joint       bool                // Best is a maximum of the joint likelihood
 	Begun       *search.Begun       // nil where the best came of no neighbour

@@ -132,10 +132,9 @@ func Model(ctx context.Context, p *problem.Problem, e *moment.Evidence, out *Out
 	advice.Add(m, out.Certificate)
 	adviseStarts(m.Fit.Certificate, out.Certificate, s.Starts)
 	maximum := out.Joint && !best.Degenerate
-	if err := warn.Add(ctx, m, p, l, best.Params.Relabel(order), maximum); err != nil {
+	if err := warn.Add(ctx, m, p, l, best.Params.Relabel(order), maximum, out.Doubts); err != nil {
 		return nil, err
 	}
-	fewerJudged(m, out.Survey)
 	if s.Beside {
 		beside(m, p, out)
 	}
@@ -147,20 +146,6 @@ func Model(ctx context.Context, p *problem.Problem, e *moment.Evidence, out *Out
 		m.Truth = &r
 	}
 	return m, nil
-}
-
-// fewerJudged takes a pass back where BIC prefers two experts as one: experts that the data do not ask for have more
-// places than starts can try, unless a survey of few rows is thorough.
-func fewerJudged(m *fitted.Model, s *search.Survey) {
-	c := m.Fit.Certificate
-	at := slices.IndexFunc(m.Fit.Merges, func(o fitted.Merge) bool { return o.BIC < 0 })
-	if c == nil || c.Optimum != infer.Pass || at < 0 || s.Thorough() {
-		return
-	}
-	c.Optimum = infer.NotJudged
-	c.Reason = fmt.Sprintf("experts %d and %d as one have a BIC better by %.3g, and experts that the data do not ask "+
-		"for have more places than starts can try; better optima may exist", m.Fit.Merges[at].Experts[0],
-		m.Fit.Merges[at].Experts[1], -m.Fit.Merges[at].BIC)
 }
 
 // certain is the log-likelihood that an expert may yet gain for it to be said that its coefficients grow for ever.

@@ -37,6 +37,7 @@ type Found struct {
 	Survey      *Survey            // nil where none was made
 	Certificate *infer.Certificate // nil where there is none
 	Begun       *Begun             // nil where the best came of no neighbour
+	Doubts      []Doubt            // that there are as many experts; nil where nobody asked
 	Notes       []string           // for the user
 
 	late     bool         // the survey, if there is one, was made where agreement was no evidence
@@ -50,22 +51,38 @@ type Found struct {
 // Auto looks for the highest joint likelihood from the moment estimate and
 // starts of other kinds, until the certificate of what it found asks for no more. Where an optimum would pass
 // though the data hardly ask for an expert, or under another law than the normal one though a test of the model fails
-// and few of a survey's starts have met it, another search has to end there too.
+// and few of a survey's starts have met it, another search has to end there too. None is made where BIC prefers fewer
+// experts: see [Found.fewer].
 func Auto(ctx context.Context, p *problem.Problem, e *moment.Evidence, s Settings) (*Found, error) {
 	out, err := auto(ctx, p, e, s)
 	if err != nil {
 		return nil, err
 	}
-	if c := out.Certificate; c != nil && c.Optimum == infer.Pass && (out.spare != nil && out.spare.Experts > 0 ||
-		!p.Shape.Normal() && p.Shape.Classes() > 1 && p.OneGate() && c.PValue < infer.Doubt &&
-			!out.Survey.of(out.Best, p.Count()).often()) {
+	unsure := out.unsure(p)
+	if unsure || !s.Untested {
+		if err := out.fewer(ctx, p, s.Steps.Places); err != nil {
+			return nil, err
+		}
+	}
+	if unsure && out.Certificate.Optimum == infer.Pass {
 		if out, err = out.repeated(ctx, p, e, s); err != nil {
+			return nil, err
+		}
+		if err := out.fewer(ctx, p, s.Steps.Places); err != nil {
 			return nil, err
 		}
 	}
 	out.All = joined(out.All, out.others, out.Best, SameOptimum(p.Count()))
 	out.Survey = out.Survey.of(out.Best, p.Count())
 	return out, nil
+}
+
+// unsure says whether it would pass by one search, and is held against another.
+func (f *Found) unsure(p *problem.Problem) bool {
+	c := f.Certificate
+	return c != nil && c.Optimum == infer.Pass && (f.spare != nil && f.spare.Experts > 0 ||
+		!p.Shape.Normal() && p.Shape.Classes() > 1 && p.OneGate() && c.PValue < infer.Doubt &&
+			!f.Survey.of(f.Best, p.Count()).often())
 }
 
 // auto is one search.
@@ -163,6 +180,44 @@ func (f *Found) certify(ctx context.Context, p *problem.Problem) (err error) {
 		f.Notes = append(f.Notes, none)
 	}
 	return err
+}
+
+// fewer takes a pass back where BIC prefers two experts as one, unless a survey of few rows, which makes hundreds of
+// starts, is thorough: see [infer.Certificate.Fewer].
+func (f *Found) fewer(ctx context.Context, p *problem.Problem, places Places) error {
+	if c := f.Certificate; c == nil || c.Optimum != infer.Pass || p.Shape.K == 1 || f.Best.Degenerate ||
+		places.Doubts == nil || f.Survey.of(f.Best, p.Count()).Thorough() {
+		return nil
+	}
+	if f.Doubts == nil {
+		proportions, order, err := ByProportion(ctx, p, p.Given, f.Best.Params)
+		if err != nil {
+			return err
+		}
+		sorted := make([]float64, len(proportions))
+		for i, to := range order {
+			sorted[to] = proportions[i]
+		}
+		f.Doubts, err = places.Doubts(ctx, p, f.Best.Params.Relabel(order), sorted)
+		if err != nil {
+			return err
+		}
+	}
+	for _, d := range f.Doubts {
+		if o := d.AsOne; o != nil {
+			f.Certificate.Fewer([2]int{o.Experts[0] + 1, o.Experts[1] + 1}, o.BIC)
+		}
+	}
+	return nil
+}
+
+// Judge is what starts on all rows have found, the best first, judged.
+func Judge(ctx context.Context, p *problem.Problem, all []*Candidate, places Places) (*Found, error) {
+	f := &Found{Best: all[0], All: all}
+	if err := f.certify(ctx, p); err != nil {
+		return nil, err
+	}
+	return f, f.fewer(ctx, p, places)
 }
 
 // seen is what the search has seen beside its candidates.

@@ -15,6 +15,8 @@ type Places struct {
 	// what it has seen; nil where there are none. Where a test of the model fails the expert that is missed least is
 	// placed anew, spare or not. It was done so many times before.
 	Place func(ctx context.Context, t *Task, best *Candidate, m Missed, failed bool, before int) (*Spare, error)
+	// Doubts is what speaks for fewer experts than q has, of these proportions. The experts are in the model's order.
+	Doubts func(ctx context.Context, p *problem.Problem, q *model.Params, proportions []float64) ([]Doubt, error)
 	// Visit begins from fits of one expert less or more. It returns the best of what beats best, nil where nothing
 	// does, and what that came of.
 	Visit func(ctx context.Context, t *Task, best *Candidate, from []Neighbour) (*Candidate, *Begun, error)
@@ -33,6 +35,31 @@ func (s Places) missed(ctx context.Context, p *problem.Problem, q *model.Params)
 type Missed struct {
 	Spare []int
 	Least int
+}
+
+// Doubt is one reason to doubt that there are as many experts as an optimum has.
+type Doubt struct {
+	By      DoubtBy
+	Experts []int   // of which there may be too many
+	Size    float64 // the rows of the one that has few, or the distance in σ between the means of two nearly equal ones
+	AsOne   *Merge  // what two experts come to as one; nil where that was not tried
+}
+
+// DoubtBy is of which kind a doubt is.
+type DoubtBy int
+
+// The kinds of doubts.
+const (
+	FewRows     DoubtBy = iota // an expert has few rows for its coefficients
+	NearlyEqual                // two experts are nearly the same
+	HardlyAsked                // BIC prefers two as one; the data hardly ask for these, which may be none
+)
+
+// Merge is where climbs end from an optimum with two of its experts in one: its log-likelihood and its BIC, less the
+// optimum's.
+type Merge struct {
+	Experts            [2]int
+	LogLikelihood, BIC float64
 }
 
 // Spare is what was seen of the places that experts may take of which the data hardly ask for one: those whose loss

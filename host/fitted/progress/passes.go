@@ -32,6 +32,14 @@ type Passes struct {
 	Agreeing int  `json:"agreeing"` // of them at the best optimum
 	Survey   bool `json:"survey"`   // there was a survey
 	Met      int  `json:"met"`      // of its starts, at the best optimum
+	// Fewer is of the two experts that BIC prefers as one there; absent where it prefers none, or all passes the same.
+	Fewer *Fewer `json:"fewer,omitempty"`
+}
+
+// Fewer is of two experts that BIC prefers as one.
+type Fewer struct {
+	Experts [2]int  `json:"experts"` // from 1, of the fit
+	BIC     float64 `json:"bic"`     // of the one less that of the fit, below 0
 }
 
 // Squares are sums of squares over rows: see specification.Squares.

@@ -3,7 +3,6 @@
 package warn
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -17,23 +16,17 @@ import (
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/predict"
 	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/host/search"
 	"github.com/gatedlearning/moe/host/search/vacancy"
 )
 
-const (
-	// nearlyEqual is the distance of two experts' means, in units of σ, within
-	// which their densities overlap by more than 80 %, and sameNoise the ratio of
-	// noise levels up to which they count as the same.
-	nearlyEqual = 0.5
-	sameNoise   = 1.5
-)
-
 // Add adds to m, the model of a fit to p, what is doubtful of it: q are its parameters in the units of the fit with the
-// model's order of experts, l the likelihood of all of them, and maximum says whether q is a maximum of it.
-func Add(ctx context.Context, m *fitted.Model, p *problem.Problem, l *loss.Likelihood, q *model.Params,
-	maximum bool) error {
+// model's order of experts, l the likelihood of all of them, and maximum says whether q is a maximum of it. The doubts
+// are those of the number of its experts, nil where nobody has asked for them.
+func Add(ctx context.Context, m *fitted.Model, p *problem.Problem, l *loss.Likelihood, q *model.Params, maximum bool,
+	doubts []search.Doubt) error {
 	if maximum && m.K > 1 {
-		if err := tooMany(ctx, m, p, q); err != nil {
+		if err := tooMany(ctx, m, p, q, doubts); err != nil {
 			return err
 		}
 	}
@@ -56,141 +49,62 @@ func OfWeights(f *fitted.Fit, p *problem.Problem) {
 	}
 }
 
-// tooMany warns of experts that suggest a k too large: one of few rows, two that are nearly the same, or one for
-// which the data hardly ask and that BIC prefers to be one with another. It takes the standard errors from those that
-// may be one.
-func tooMany(ctx context.Context, m *fitted.Model, p *problem.Problem, q *model.Params) error {
-	columns, _ := p.Shape.Estimated().Columns(q)
-	pairs, err := infer.Distances(ctx, p.Given, p.G, q, p.Threads)
-	if err != nil {
-		return err
-	}
-	for i, share := range m.Proportions {
-		if rows := share * p.Weights.Total; rows < float64(infer.FewRows*len(columns)) && !p.Weights.Doubt {
-			of := slices.DeleteFunc(slices.Clone(pairs), func(o infer.Pair) bool { return o.I != i && o.J != i })
-			one, err := offerBest(ctx, m, p, q, of, []int{i})
-			if err != nil {
-				return err
-			}
-			m.Fit.Warn(fitted.WarnTooMany, "k may be too large: expert %d has %.0f rows for %d coefficients%s", i+1,
-				rows, len(columns), one)
-		}
-	}
-	// All rows of a group tell its expert: what they differ by adds up in squares.
-	apart, over := 1.0, ""
-	if p.Grouped() {
-		apart, over = math.Sqrt(p.Weights.Total/p.Observations()), " over the rows of a group"
-	}
-	for _, pair := range pairs {
-		a, b := q.SigmaOf(pair.I), q.SigmaOf(pair.J)
-		pair.Distance *= apart
-		if pair.Distance < nearlyEqual && max(a, b) < sameNoise*min(a, b) {
-			one, err := offerBest(ctx, m, p, q, []infer.Pair{pair}, []int{pair.I, pair.J})
-			if err != nil {
-				return err
-			}
-			twins := ""
-			if twinLeaves(q, pair.I, pair.J) {
-				twins = ": they are twin leaves, and have no gate to estimate between them"
-			}
-			m.Fit.Warn(fitted.WarnTooMany,
-				"k may be too large: experts %d and %d are nearly equal, their means %.2g sigma apart%s%s%s", pair.I+1,
-				pair.J+1, pair.Distance, over, twins, one)
-		}
-	}
-	return ofDoubtful(ctx, m, p, q, pairs)
-}
-
-// ofDoubtful warns of experts of which BIC prefers two as one, the best first, each in one offer at most.
-func ofDoubtful(ctx context.Context, m *fitted.Model, p *problem.Problem, q *model.Params,
-	pairs []infer.Pair) error {
-	offered := func(d vacancy.Doubt) bool {
-		return slices.ContainsFunc(m.Fit.Merges, func(o fitted.Merge) bool {
-			return o.BIC < 0 && slices.ContainsFunc(d.Experts[:], func(i int) bool {
-				return slices.Contains(o.Experts[:], i+1)
-			})
-		})
-	}
-	slices.SortStableFunc(pairs, func(a, b infer.Pair) int { return cmp.Compare(a.Distance, b.Distance) })
-	near := make([][2]int, len(pairs))
-	for at, pair := range pairs {
-		near[at] = [2]int{pair.I, pair.J}
-	}
-	doubts, err := vacancy.Doubtful(ctx, p, q, near, m.Proportions)
-	if err != nil {
-		return err
-	}
-	type doubt struct {
-		vacancy.Doubt
-		*fitted.Merge
-	}
-	var better []doubt
-	for _, d := range doubts {
-		if offered(d) {
-			continue
-		}
-		merge, err := asOne(ctx, p, q, d.Experts[0], d.Experts[1])
-		if err != nil {
+// tooMany warns of experts that suggest a k too large, by the doubts of it; nil to ask for them. It takes the standard
+// errors from those that may be one.
+func tooMany(ctx context.Context, m *fitted.Model, p *problem.Problem, q *model.Params,
+	doubts []search.Doubt) (err error) {
+	if doubts == nil {
+		if doubts, err = vacancy.Doubts(ctx, p, q, m.Proportions); err != nil {
 			return err
 		}
-		if merge.BIC < 0 {
-			better = append(better, doubt{d, merge})
-		}
 	}
-	slices.SortStableFunc(better, func(a, b doubt) int { return cmp.Compare(a.BIC, b.BIC) })
-	for _, d := range better {
-		if offered(d.Doubt) {
-			continue
+	columns, _ := p.Shape.Estimated().Columns(q)
+	for _, d := range doubts {
+		said := ""
+		switch i := d.Experts; d.By {
+		case search.FewRows:
+			said = fmt.Sprintf("expert %d has %.0f rows for %d coefficients%s", i[0]+1, d.Size, len(columns),
+				offer(m, p, q, d.AsOne, i))
+		case search.NearlyEqual:
+			over, twins := "", ""
+			if p.Grouped() {
+				over = " over the rows of a group"
+			}
+			if twinLeaves(q, i[0], i[1]) {
+				twins = ": they are twin leaves, and have no gate to estimate between them"
+			}
+			said = fmt.Sprintf("experts %d and %d are nearly equal, their means %.2g sigma apart%s%s%s", i[0]+1, i[1]+1,
+				d.Size, over, twins, offer(m, p, q, d.AsOne, i))
+		default:
+			why := ""
+			switch len(i) {
+			case 0:
+				i = d.AsOne.Experts[:]
+			case 1:
+				why = fmt.Sprintf("the data hardly ask for expert %d", i[0]+1)
+			case 2:
+				why = fmt.Sprintf("the data hardly ask for experts %d and %d", i[0]+1, i[1]+1)
+			}
+			said = strings.TrimPrefix(why+offer(m, p, q, d.AsOne, i), "; ")
 		}
-		doubted, why := d.Spare, ""
-		switch len(doubted) {
-		case 0:
-			doubted = d.Doubt.Experts[:]
-		case 1:
-			why = fmt.Sprintf("the data hardly ask for expert %d", doubted[0]+1)
-		case 2:
-			why = fmt.Sprintf("the data hardly ask for experts %d and %d", doubted[0]+1, doubted[1]+1)
-		}
-		said := strings.TrimPrefix(why+offer(m, p, q, d.Merge, doubted), "; ")
 		m.Fit.Warn(fitted.WarnTooMany, "k may be too large: %s", said)
 	}
 	return nil
 }
 
-// offerBest offers two experts as one, those of the pairs that lose least, where they are under one gate and of one
-// kind; see [offer]. Where that is not tried, the experts in doubt have no standard errors.
-func offerBest(ctx context.Context, m *fitted.Model, p *problem.Problem, q *model.Params, pairs []infer.Pair,
-	doubted []int) (string, error) {
-	if !p.OneGate() || p.Leaves != nil || p.Shape.Output != nil {
-		withoutErrors(m, q, doubted, p.Shape.Tied)
-		return "; " + without(doubted), nil
-	}
-	var best *fitted.Merge
-	for _, pair := range pairs {
-		merge, err := asOne(ctx, p, q, pair.I, pair.J)
-		if err != nil {
-			return "", err
-		}
-		if best == nil || merge.BIC < best.BIC {
-			best = merge
-		}
-	}
-	return offer(m, p, q, best, doubted), nil
-}
-
-// asOne is what experts i and j come to as one.
-func asOne(ctx context.Context, p *problem.Problem, q *model.Params, i, j int) (*fitted.Merge, error) {
-	loglik, bic, err := vacancy.AsOne(ctx, p, q, i, j)
-	return &fitted.Merge{Experts: [2]int{i + 1, j + 1}, LogLikelihood: loglik, BIC: bic}, err
-}
-
 // offer adds what two experts are as one to the model, and says it; "" where it has been said. Where that is better by
-// BIC the experts in doubt have no standard errors.
-func offer(m *fitted.Model, p *problem.Problem, q *model.Params, best *fitted.Merge, doubted []int) string {
+// BIC, or was not tried, the experts in doubt have no standard errors.
+func offer(m *fitted.Model, p *problem.Problem, q *model.Params, as *search.Merge, doubted []int) string {
+	if as == nil {
+		withoutErrors(m, q, doubted, p.Shape.Tied)
+		return "; " + without(doubted)
+	}
+	best := fitted.Merge{Experts: [2]int{as.Experts[0] + 1, as.Experts[1] + 1}, LogLikelihood: as.LogLikelihood,
+		BIC: as.BIC}
 	if slices.ContainsFunc(m.Fit.Merges, func(o fitted.Merge) bool { return o.Experts == best.Experts }) {
 		return ""
 	}
-	m.Fit.Merges = append(m.Fit.Merges, *best)
+	m.Fit.Merges = append(m.Fit.Merges, best)
 	said := fmt.Sprintf("; experts %d and %d as one: log-likelihood %+.3g, BIC ", best.Experts[0], best.Experts[1],
 		best.LogLikelihood)
 	if best.BIC > 0 {

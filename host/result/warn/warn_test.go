@@ -81,7 +81,7 @@ func TestWarningsOfTooManyExperts(t *testing.T) {
 			problem.Request{K: 3, Gate: problem.Softmax{}, Noise: problem.PerExpert{}})
 		m := &fitted.Model{Proportions: c.proportions}
 		m.SetParams(q)
-		if err := tooMany(t.Context(), m, p, q); err != nil {
+		if err := tooMany(t.Context(), m, p, q, nil); err != nil {
 			t.Fatal(err)
 		}
 		if len(m.Fit.Warnings) != len(c.want) {
@@ -114,7 +114,7 @@ func TestAsOne(t *testing.T) {
 	two := p.Units.OutOf(l.Params(run.X))
 	none := &fitted.Model{Proportions: proportions}
 	none.SetParams(two)
-	if err := tooMany(t.Context(), none, p, l.Params(run.X)); err != nil {
+	if err := tooMany(t.Context(), none, p, l.Params(run.X), nil); err != nil {
 		t.Fatal(err)
 	}
 	if len(none.Fit.Merges) > 0 {
@@ -138,7 +138,7 @@ func TestAsOne(t *testing.T) {
 		}
 	}
 	m.StandardErrors = fitted.NewStandardErrors("observed", errors, true)
-	if err := tooMany(t.Context(), m, p, p.Units.Into(q)); err != nil {
+	if err := tooMany(t.Context(), m, p, p.Units.Into(q), nil); err != nil {
 		t.Fatal(err)
 	}
 	saved := 8 * math.Log(400)
@@ -192,7 +192,7 @@ func TestWarningOfTwinLeaves(t *testing.T) {
 		}
 		m := &fitted.Model{Proportions: []float64{0.4, 0.3, 0.3}}
 		m.SetParams(q)
-		if err := tooMany(t.Context(), m, p, q); err != nil {
+		if err := tooMany(t.Context(), m, p, q, nil); err != nil {
 			t.Fatal(err)
 		}
 		if len(m.Fit.Warnings) != 1 || !strings.Contains(m.Fit.Warnings[0], "experts "+c.pair+" are nearly equal") ||

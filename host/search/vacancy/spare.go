@@ -25,6 +25,7 @@ import (
 func Places() search.Places {
 	return search.Places{
 		Missed: spares,
+		Doubts: Doubts,
 		Place:  placeSpares,
 		Visit: func(ctx context.Context, t *search.Task, best *search.Candidate,
 			from []search.Neighbour) (*search.Candidate, *search.Begun, error) {

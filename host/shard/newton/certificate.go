@@ -165,6 +165,12 @@ func evidenceOf(m *fitted.Model) *progress.Passes {
 		}
 	}
 	p.Kinds = len(kinds)
+	passes := m.Fit.Certificate != nil && m.Fit.Certificate.Optimum == infer.Pass // of a thorough survey
+	for _, o := range m.Fit.Merges {
+		if o.BIC < 0 && p.Fewer == nil && !passes {
+			p.Fewer = &progress.Fewer{Experts: o.Experts, BIC: o.BIC}
+		}
+	}
 	return p
 }
 
@@ -310,6 +316,9 @@ func Certify(ctx context.Context, files []string, parts []*Sums, act sdk.Activat
 	if (problem.Weights{Rows: m.Fit.N, Total: m.Fit.Weight}).Light() && m.Fit.Weight > 0 {
 		c.Withdraw(m.Fit.N, m.Fit.Weight)
 		m.Fit.Warn(fitted.WarnWeights, "%s", c.Reason)
+	}
+	if e.Fewer != nil {
+		c.Fewer(e.Fewer.Experts, e.Fewer.BIC)
 	}
 	m.Fit.Certificate, m.Fit.Passes, m.Fit.Prints = fitted.NewCertificate(c), nil, nil
 	advice.Add(m, c)
