@@ -220,7 +220,7 @@ var imports = map[string][]string{
 
 	// A curve is learned with the mixture, from starts that are fits.
 	"host/learn/learntest": {"sdk", "expression", "host/dataset", "host/learn", "host/metric", "host/sample"},
-	"host/learn":           {"expression", "table", "host", "host/model", "host/dataset", "host/fitted", "internal/stream", gonum},
+	"host/learn":           {"expression", "table", "host", "host/model", "host/mixture", "host/dataset", "host/fitted", "internal/stream", gonum},
 
 	"host/sweep": {"sdk", "host", "host/model", "host/dataset", "host/sample", "host/fitted", "host/fitted/stated", "host/predict", "host/experiment", gonum},
 

@@ -5,7 +5,10 @@ import (
 	"math"
 	"slices"
 
+	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
+
+	"github.com/gatedlearning/moe/host/mixture"
 )
 
 // rows are the data in units of the fit: features with standard deviation 1.
@@ -63,22 +66,14 @@ func dot(a, b []float64) (sum float64) {
 
 // gateAt writes the log-probabilities of the experts at x.
 func (s *state) gateAt(x, out []float64) {
-	top := 0.0
 	out[s.k-1] = 0
 	for i, w := range s.w {
 		out[i] = dot(w[:len(x)], x)
 		if s.intercept {
 			out[i] += w[len(x)]
 		}
-		top = max(top, out[i])
 	}
-	sum := 0.0
-	for _, v := range out {
-		sum += math.Exp(v - top)
-	}
-	for i := range out {
-		out[i] -= top + math.Log(sum)
-	}
+	floats.AddConst(-floats.LogSumExp(out), out)
 }
 
 // view is what a state says of a row.
@@ -111,22 +106,13 @@ func (s *state) index(i int, x []float64) float64 {
 // log-likelihood.
 func (s *state) look(x []float64, y float64, v *view) float64 {
 	s.gateAt(x, v.prior)
-	top := math.Inf(-1)
 	for i := range s.k {
 		v.means[i], v.slopes[i] = s.g.at(s.index(i, x), v.by[i])
 		e := (y - v.means[i]) / s.sigma
 		v.post[i] = v.prior[i] - e*e/2
-		top = max(top, v.post[i])
-	}
-	sum := 0.0
-	for _, p := range v.post {
-		sum += math.Exp(p - top)
-	}
-	for i := range v.post {
-		v.post[i] = math.Exp(v.post[i]-top) / sum
 		v.prior[i] = math.Exp(v.prior[i])
 	}
-	return top + math.Log(sum) - math.Log(s.sigma) - math.Log(2*math.Pi)/2
+	return mixture.SharePosterior(v.post) - math.Log(s.sigma) - math.Log(2*math.Pi)/2
 }
 
 // feature is x_j, or 1 behind the last.
@@ -165,7 +151,7 @@ func (s *state) pass(r *rows) *sums {
 		gd++
 	}
 	q := (k - 1) * gd
-	out := &sums{grad: make([]float64, p), gg: make([]float64, max(q, 1)), expected: make([]float64, k)}
+	out := &sums{grad: make([]float64, p), gg: make([]float64, q), expected: make([]float64, k)}
 	h, hg := make([]float64, p*p), make([]float64, max(q*q, 1))
 	v := s.newView()
 	jac, at := make([]float64, per+m), make([]int, per+m)

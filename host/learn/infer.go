@@ -7,62 +7,62 @@ import (
 	"math"
 	"slices"
 
+	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 	"gonum.org/v1/gonum/stat/distuv"
 
+	"github.com/gatedlearning/moe/host/mixture"
 	"github.com/gatedlearning/moe/host/model"
 )
 
-// information returns the information of all parameters of s together and their score: regressors and intercepts by
-// expert, then the curve's, the gate's by row, and log σ. It is Louis's (1982): that of the complete data less the
-// variance that the unknown experts bring,
+// information returns the information of all parameters of s together, their score and the sums behind both: regressors
+// and intercepts by expert, then the curve's, the gate's by row, and log σ. It is Louis's (1982),
 //
 //	Σ_t E_r[−∂²log p(y, z)] − Var_r[∂log p(y, z)],
 //
-// without those terms of the first whose expectation is 0, so that it needs no second derivatives of g.
-func (s *state) information(r *rows) (*mat.SymDense, []float64) {
-	k, d, per, m := s.k, r.d, s.per(r.d), s.g.size()
-	gd := d
-	if s.intercept {
-		gd++
-	}
-	gate := k*per + m
-	noise := gate + (k-1)*gd
-	p := noise + 1
-	h, score, mean := make([]float64, p*p), make([]float64, p), make([]float64, p)
-	outer := func(weight float64, v []float64) {
-		for i, u := range v {
-			if u == 0 {
-				continue
-			}
-			row := h[i*p:]
-			for j := i; j < p; j++ {
-				row[j] += weight * u * v[j]
+// without those terms of the first whose expectation is 0, so that it needs no second derivatives of g. The first is
+// what the steps of [state.climb] take, the second [mixture.TakeMissing].
+func (s *state) information(r *rows) (*mat.SymDense, []float64, *sums) {
+	now := s.pass(r)
+	gate, inv := len(now.grad), 1/(s.sigma*s.sigma)
+	noise := gate + len(now.gg)
+	h, score := mat.NewSymDense(noise+1, nil), slices.Concat(now.grad, now.gg, []float64{now.sse*inv - float64(r.n)})
+	floats.Scale(inv, score[:gate])
+	h.SetSym(noise, noise, 2*float64(r.n))
+	for i := range noise {
+		for j := i; j < noise; j++ {
+			switch {
+			case j < gate:
+				h.SetSym(i, j, now.h.At(i, j)*inv)
+			case i >= gate:
+				h.SetSym(i, j, now.hg.At(i-gate, j-gate))
 			}
 		}
 	}
-	v := s.newView()
-	jac, own := make([]float64, p), make([]float64, p)
+	if s.k > 1 {
+		s.takeMissing(h, r)
+	}
+	return h, score, now
+}
+
+// takeMissing takes off h what the unknown experts take off the information of the complete data.
+func (s *state) takeMissing(h *mat.SymDense, r *rows) {
+	k, d, per, m := s.k, r.d, s.per(r.d), s.g.size()
+	p, gate, gd := h.SymmetricDim(), k*per+m, len(s.w[0])
+	v, scores, mean := s.newView(), make([]*mat.VecDense, k), mat.NewVecDense(p, nil)
+	for i := range scores {
+		scores[i] = mat.NewVecDense(p, nil)
+	}
 	for t := range r.n {
 		x, y := r.x[t*d:(t+1)*d], r.y[t]
 		s.look(x, y, v)
-		clear(mean)
-		for i := range k {
-			weight, e := v.post[i], (y-v.means[i])/s.sigma
-			if weight < 1e-12 {
-				continue
-			}
-			clear(jac) // of the mean, in standard deviations of the noise
+		for i, of := range scores {
+			own, e := of.RawVector().Data, (y-v.means[i])/s.sigma
+			clear(own)
 			for j := range per {
-				jac[i*per+j] = v.slopes[i] * feature(x, j) / s.sigma
+				own[i*per+j] = v.slopes[i] * feature(x, j) * e / s.sigma
 			}
-			for j := range m {
-				jac[k*per+j] = v.by[i][j] / s.sigma
-			}
-			outer(weight, jac)
-			for j, u := range jac {
-				own[j] = u * e
-			}
+			floats.ScaleTo(own[k*per:gate], e/s.sigma, v.by[i])
 			for l := range k - 1 {
 				u := -v.prior[l]
 				if l == i {
@@ -72,43 +72,15 @@ func (s *state) information(r *rows) (*mat.SymDense, []float64) {
 					own[gate+l*gd+j] = u * feature(x, j)
 				}
 			}
-			own[noise] = e*e - 1
-			if k > 1 {
-				outer(-weight, own)
-			}
-			for j, u := range own {
-				mean[j] += weight * u
-			}
+			own[p-1] = e*e - 1
 		}
-		if k > 1 {
-			outer(1, mean)
-		}
-		for i := range k - 1 {
-			for l := i; l < k-1; l++ {
-				c := -v.prior[i] * v.prior[l]
-				if i == l {
-					c += v.prior[i]
-				}
-				for j := range gd {
-					for u := range gd {
-						if at, to := gate+i*gd+j, gate+l*gd+u; to >= at {
-							h[at*p+to] += c * feature(x, j) * feature(x, u)
-						}
-					}
-				}
-			}
-		}
-		h[noise*p+noise] += 2
-		for j, u := range mean {
-			score[j] += u
-		}
+		mixture.TakeMissing(h, 1, v.post, scores, mean)
 	}
-	return mat.NewSymDense(p, h), score
 }
 
 // directions is the basis of [state.tangent] for all parameters.
-func (s *state) directions(r *rows, p int) *mat.Dense {
-	t := s.tangent(r.d, s.pass(r).expected, nil)
+func (s *state) directions(d int, shares []float64, p int) *mat.Dense {
+	t := s.tangent(d, shares, nil)
 	rows, columns := t.Dims()
 	out := mat.NewDense(p, columns+p-rows, nil)
 	out.Slice(0, rows, 0, columns).(*mat.Dense).Copy(t)
@@ -122,8 +94,8 @@ func (s *state) directions(r *rows, p int) *mat.Dense {
 // go. It does not depend on the basis of those. Parameters that the rows do not tell apart have none, and that is
 // false.
 func (s *state) covariance(r *rows) (*mat.SymDense, bool) {
-	h, _ := s.information(r)
-	t := s.directions(r, h.SymmetricDim())
+	h, _, now := s.information(r)
+	t := s.directions(r.d, now.expected, h.SymmetricDim())
 	var inner, ht mat.Dense
 	ht.Mul(h, t)
 	inner.Mul(t.T(), &ht)
@@ -213,9 +185,9 @@ func (s *state) deviation(r *rows) (statistic float64, df int) {
 	with := s.clone()
 	g := &deviating{s.g.(*named), newNatural(knots, make([]float64, testKnots))}
 	with.g = g
-	h, score := with.information(r)
+	h, score, now := with.information(r)
 	p := len(score)
-	t := with.directions(r, p)
+	t := with.directions(r.d, now.expected, p)
 	_, columns := t.Dims()
 	gate := 0
 	for _, w := range s.w {

@@ -60,7 +60,7 @@ func (s *state) shifted(d, place int, h float64) *state {
 // half of that with four times the rows.
 func TestInformation(t *testing.T) {
 	s, r := drawn(10_000)
-	h, score := s.information(r)
+	h, score, _ := s.information(r)
 	p := len(score)
 	const step = 1e-5
 	hessian := mat.NewDense(p, p, nil)
@@ -70,8 +70,8 @@ func TestInformation(t *testing.T) {
 		if math.Abs(want-score[i]) > 1e-5*max(1, math.Sqrt(h.At(i, i))) {
 			t.Errorf("score %d is %v, by differences %v", i, score[i], want)
 		}
-		_, up := above.information(r)
-		_, down := below.information(r)
+		_, up, _ := above.information(r)
+		_, down, _ := below.information(r)
 		for j := range p {
 			hessian.Set(i, j, -(up[j]-down[j])/(2*step))
 		}

@@ -80,11 +80,14 @@ func newOwnSums(o *layout) ownSums {
 // add adds those of expert i, with room for the rows' terms.
 func (s ownSums) add(w *work, wt []float64, i int) {
 	scores, information := s.ofExpert(i)
+	of, post := w.complete(), w.PostOf(i)
 	for q := range s.o.own {
-		w.ownScore(wt, i, q)
+		of.OwnScore(wt, i, q)
+		kernel.Mul(wt, wt, post)
 		scores[q] += w.Sum(wt)
 		for p := q; p < s.o.own; p++ {
-			w.ownComplete(wt, i, q, p)
+			of.Own(wt, i, q, p)
+			kernel.Mul(wt, wt, post)
 			information[mixture.OwnAt(q, p)] += w.Sum(wt)
 		}
 	}

@@ -192,30 +192,19 @@ func (g *groups) addScores(o *layout, w *work, block int) {
 }
 
 // takeMissing takes off h what not knowing the groups' experts takes off the information of the complete data, times
-// factor: with S_gi the score of group g's complete data where its expert is i, and r_gi its posterior,
-//
-//	Σ_g w_g·Σ_i r_gi·(S_gi − S̄_g)·(S_gi − S̄_g)ᵀ,   S̄_g = Σ_i r_gi·S_gi
+// factor, see [mixture.TakeMissing].
 func (g *groups) takeMissing(h *mat.SymDense, o *layout, factor float64) {
 	n := len(o.parameters)
-	mean, off := mat.NewVecDense(n, nil), make([]*mat.VecDense, g.k)
-	for i := range off {
-		off[i] = mat.NewVecDense(n, nil)
+	mean, scores := mat.NewVecDense(n, nil), make([]*mat.VecDense, g.k)
+	for i := range scores {
+		scores[i] = mat.NewVecDense(n, nil)
 	}
 	for at, weight := range g.weight {
-		post := g.post[at*g.k : (at+1)*g.k]
-		mean.Zero()
-		for i, s := range off {
+		for i, s := range scores {
 			s.Zero()
 			g.scoreOf(s.RawVector().Data, o, at, i)
-			mean.AddScaledVec(mean, post[i], s)
 		}
-		for i, s := range off {
-			if post[i] == 0 {
-				continue
-			}
-			s.SubVec(s, mean)
-			h.SymRankOne(h, -factor*weight*post[i], s)
-		}
+		mixture.TakeMissing(h, factor*weight, g.post[at*g.k:(at+1)*g.k], scores, mean)
 	}
 }
 

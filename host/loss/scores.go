@@ -78,23 +78,12 @@ func (w *work) differentiate() {
 // scoreOf returns ∂log f_i/∂z_ia in place i·M + a.
 func (w *work) scoreOf(at int) []float64 { return w.row(w.vectorWork.LinearScores(), at) }
 
-// ownScore writes r_i·∂log f_i/∂log ψ_iq, ownComplete minus its second derivatives.
-func (w *work) ownScore(dst []float64, i, q int) {
+// complete are the derivatives of the experts' log-densities.
+func (w *work) complete() mixture.Complete {
 	if w.vectorWork == nil {
-		w.OwnScore(dst, i, q)
-		return
+		return w.Single()
 	}
-	w.Experts.OwnScore(dst, i, q)
-	kernel.Mul(dst, dst, w.PostOf(i))
-}
-
-func (w *work) ownComplete(dst []float64, i, q, p int) {
-	if w.vectorWork == nil {
-		w.OwnComplete(dst, i, q, p)
-		return
-	}
-	w.Own(dst, i, q, p)
-	kernel.Mul(dst, dst, w.PostOf(i))
+	return w.Experts
 }
 
 // addGateScores adds Σ ∂log p/∂η_j·x of the gate's rows to dst, where the gate is free.

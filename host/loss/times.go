@@ -208,7 +208,8 @@ func (s diagonalSums) block(w *work) {
 	for q := range s.own {
 		for i := range s.k {
 			wt := w.terms[:n]
-			w.OwnComplete(wt, i, q, q)
+			w.complete().Own(wt, i, q, q)
+			kernel.Mul(wt, wt, w.PostOf(i))
 			s.level[q*s.levels+min(i, s.levels-1)] += math.Abs(w.Sum(wt))
 		}
 	}

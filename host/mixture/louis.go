@@ -2,6 +2,7 @@ package mixture
 
 import (
 	"gonum.org/v1/gonum/floats"
+	"gonum.org/v1/gonum/mat"
 
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/internal/kernel"
@@ -217,6 +218,21 @@ func (r *Posterior) addOwn(dst []float64, i, l, n int) {
 			own[t] -= q[t] * p[t]
 		}
 		dst[t] += post * own[t]
+	}
+}
+
+// TakeMissing takes off h, an information of complete data, what not knowing z takes off it: their scores' posterior
+// covariance, Σ_i r_i·(s_i − s̄)·(s_i − s̄)ᵀ with s̄ = Σ_i r_i·s_i, times weight. The scores and mean are used up.
+func TakeMissing(h *mat.SymDense, weight float64, post []float64, scores []*mat.VecDense, mean *mat.VecDense) {
+	mean.Zero()
+	for i, s := range scores {
+		mean.AddScaledVec(mean, post[i], s)
+	}
+	for i, s := range scores {
+		if post[i] > 0 {
+			s.SubVec(s, mean)
+			h.SymRankOne(h, -weight*post[i], s)
+		}
 	}
 }
 

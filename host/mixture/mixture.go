@@ -459,44 +459,20 @@ func (r *Posterior) GateScore(dst []float64, j int) {
 func (r *Posterior) NoiseScore(dst []float64, m, q int) {
 	clear(dst)
 	for i := range r.K {
-		if len(r.P.Sigma) == 1 || i == m {
-			r.addOwnScore(dst, i, q)
+		if len(r.P.Sigma) > 1 && i != m {
+			continue
+		}
+		post := r.PostOf(i)
+		if Normal(r.Density) {
+			for t, e := range r.StdOf(i) {
+				dst[t] += post[t] * (e*e - 1)
+			}
+			continue
+		}
+		for t, score := range r.terms(i).OwnScore[q] {
+			dst[t] += post[t] * score
 		}
 	}
-}
-
-// addOwnScore adds r_i·∂log f_i/∂log ψ_iq to dst.
-func (r *Posterior) addOwnScore(dst []float64, i, q int) {
-	post := r.PostOf(i)
-	if Normal(r.Density) {
-		for t, e := range r.StdOf(i) {
-			dst[t] += post[t] * (e*e - 1)
-		}
-		return
-	}
-	for t, score := range r.terms(i).OwnScore[q] {
-		dst[t] += post[t] * score
-	}
-}
-
-// OwnScore writes r_i·∂log f_i/∂log ψ_iq to dst, N values.
-func (r *Posterior) OwnScore(dst []float64, i, q int) {
-	clear(dst)
-	r.addOwnScore(dst, i, q)
-}
-
-// OwnComplete writes −r_i·∂²log f_i/∂log ψ_iq∂log ψ_ip to dst, N values: 2r_i·e_i² of [Gaussian].
-func (r *Posterior) OwnComplete(dst []float64, i, q, p int) {
-	post := r.PostOf(i)
-	if Normal(r.Density) {
-		kernel.Mul(dst, r.StdOf(i), r.StdOf(i))
-		kernel.Mul(dst, dst, post)
-		for t := range dst {
-			dst[t] *= 2
-		}
-		return
-	}
-	kernel.Mul(dst, post, r.terms(i).OwnInformation[OwnAt(q, p)])
 }
 
 // Densities takes residuals, as [Posterior.Observe], or targets and means where the density is none of normal noise, as

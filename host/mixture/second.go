@@ -12,6 +12,9 @@ import (
 // and of any other density s = u·g′, [z z] = −∂²log f/∂m²·g′²[ − u·g″], and so on, of its [Terms].
 type single struct{ *Posterior }
 
+// Single are the derivatives of experts with one predictor each.
+func (r *Posterior) Single() Complete { return single{r} }
+
 // Differentiate takes the slopes g′_i of the experts, K rows of N values (nil: the
 // experts' means are fixed), after Observe. The mixture must be [Mixture.Curved].
 func (r *Posterior) Differentiate(slopes []float64) {
