@@ -105,9 +105,7 @@ func (l *Likelihood) Part(n int) *Likelihood {
 	if l.unread != nil {
 		err = l.unread
 	}
-	o := *l.layout
-	o.boundBy(t.Largest, 1)
-	out := l.over(&o, rows, t.Weight)
+	out := l.over(l.within(t.Largest, 1), rows, t.Weight)
 	out.unread = err
 	return out
 }
@@ -123,9 +121,7 @@ func (l *Likelihood) Without(row int) (*Likelihood, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := *l.layout
-	o.boundBy(l.largest, l.loosened)
-	out := l.over(&o, rows, l.n-weight)
+	out := l.over(l.within(l.largest, l.loosened), rows, l.n-weight)
 	out.penalty = l.penalty
 	return out, nil
 }
@@ -210,29 +206,6 @@ func (l *Likelihood) Proportions(ctx context.Context, p *model.Params) ([]float6
 	}
 	numeric.Shares(out, n)
 	return out, nil
-}
-
-// Degenerate says whether p is no admissible maximum: with noise per expert the
-// likelihood has no bound as an expert shrinks onto rows that it fits exactly, and
-// near that it has maxima that say nothing about the data. Admissible is where the posterior
-// probabilities of every expert add up to at least p + 2 rows, p its coefficients, and
-// its σ is at least 0.002 of the target's standard deviation, or what [Free].LeastSigma says. With shared
-// noise the likelihood is bounded, as long as σ stays off its floor, and every maximum is admissible.
-func (l *Likelihood) Degenerate(ctx context.Context, p *model.Params) (bool, error) {
-	if l.levels <= 1 {
-		return false, nil
-	}
-	s, err := l.under(ctx, p, ofGradient)
-	if err != nil {
-		return false, err
-	}
-	for i, mass := range s.gradient.mass {
-		small := l.free.LeastSigma == 0 && math.Log(p.Sigma[i]) < l.ends[0].least+math.Ln2
-		if small || mass < float64(l.da+2) {
-			return true, nil
-		}
-	}
-	return false, nil
 }
 
 // Structure sums over the data at p.
@@ -328,7 +301,5 @@ func (l *Likelihood) Hold(grad []float64, h *mat.SymDense, theta []float64) {
 // Loosened returns the likelihood of the same rows whose gates have so many times as large a bound,
 // and no ridge.
 func (l *Likelihood) Loosened(times float64) *Likelihood {
-	o := *l.layout
-	o.boundBy(l.largest, times*l.loosened)
-	return l.over(&o, l.rows, l.n)
+	return l.over(l.within(l.largest, times*l.loosened), l.rows, l.n)
 }

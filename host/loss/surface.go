@@ -126,6 +126,35 @@ func (l *surface[P]) LogLikelihood(ctx context.Context, p P) (float64, error) {
 	return s.loglik, nil
 }
 
+// Degenerate says whether p is no admissible maximum: with noise per expert the
+// likelihood has no bound as an expert shrinks onto rows that it fits exactly, and
+// near that it has maxima that say nothing about the data. Admissible is where the posterior
+// probabilities of every expert add up to more rows than it has coefficients for a target and targets, and
+// its σ is at least 0.002 of the target's standard deviation, or what [Free].LeastSigma says. With shared
+// noise the likelihood is bounded, as long as σ stays off its floor, and every maximum is admissible.
+func (l *surface[P]) Degenerate(ctx context.Context, p P) (bool, error) {
+	if l.levels <= 1 {
+		return false, nil
+	}
+	s, err := l.under(ctx, p, ofGradient)
+	if err != nil {
+		return false, err
+	}
+	in := l.in(p)
+	for i, mass := range s.mass() {
+		if mass < float64(l.da+l.m+1) {
+			return true, nil
+		}
+		for c := range l.m {
+			q := Parameter{Part: model.Noise, Index: l.scaleAt(i, c)}
+			if l.free.LeastSigma == 0 && math.Log(*in(q)) < l.ends[c].least+math.Ln2 {
+				return true, nil
+			}
+		}
+	}
+	return false, nil
+}
+
 // Shared returns Σ p_i·p_j of the gate's probabilities over the data at p, k×k, k its classes, of which
 // the entries above the diagonal are used. Under a tree they are, for leaves that part at a
 // node, those among the rows that are the node's by their posterior.

@@ -210,6 +210,13 @@ func (o *layout) boundBy(largest []float64, times float64) {
 	o.bound = constraint.NewBound(gates, of, times)
 }
 
+// within is o with the gates bounded so.
+func (o *layout) within(largest []float64, times float64) *layout {
+	out := *o
+	out.boundBy(largest, times)
+	return &out
+}
+
 // list lists the free parameters.
 func (o *layout) list() (out []Parameter) {
 	add := func(part model.ParamPart, n int, columns []int) {
@@ -257,6 +264,14 @@ func (o *layout) noise(m int) int     { return o.place(o.free.Sigma, o.atNoise+m
 
 // noiseAt returns the place of parameter l of noise level s: log s_l for l < M.
 func (o *layout) noiseAt(s, l int) int { return o.noise(s*o.own + l) }
+
+// scaleAt is the Index of the scale of target c at noise level s.
+func (o *layout) scaleAt(s, c int) int {
+	if o.joined == nil {
+		return s
+	}
+	return s*o.own + c
+}
 
 // pairOf returns c and b of the u_cb that is parameter l ≥ M of a noise.
 func (o *layout) pairOf(l int) (c, b int) { return model.LowerAt(l - o.m) }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/gatedlearning/moe/host/mixture/joint"
 	"github.com/gatedlearning/moe/host/model"
@@ -73,38 +72,6 @@ func newVectorLayout(p *model.VectorParams, free Free) *layout {
 // VectorDim returns the number of parameters of [NewVector] of the shape of p.
 func VectorDim(p *model.VectorParams, free Free) int { return len(newVectorLayout(p, free).parameters) }
 
-// Mass returns how many rows each expert has by the posterior, Σ r_i.
-func (l *Vector) Mass(ctx context.Context, p *model.VectorParams) ([]float64, error) {
-	s, err := l.under(ctx, p, ofGradient)
-	if err != nil {
-		return nil, err
-	}
-	return slices.Clone(s.several.gradient.mass), nil
-}
-
-// Degenerate says whether an expert with noise of its own has shrunk onto so few rows, or to
-// so little noise, that the likelihood has no bound there.
-func (l *Vector) Degenerate(ctx context.Context, p *model.VectorParams) (bool, error) {
-	if l.levels == 1 {
-		return false, nil
-	}
-	s, err := l.under(ctx, p, ofGradient)
-	if err != nil {
-		return false, err
-	}
-	for i, mass := range s.several.gradient.mass {
-		if mass < float64(l.da+l.m+1) {
-			return true, nil
-		}
-		for c, scale := range p.Noise[i].Scale {
-			if math.Log(scale) < l.ends[c].least+math.Ln2 {
-				return true, nil
-			}
-		}
-	}
-	return false, nil
-}
-
 // EMStep writes the next EM iterate after θ to dst and returns L(θ). The M-step is weighted
 // multivariate least squares for the regressors (one Gauss–Newton step where g is not
 // linear, in the metric of Σ_i⁻¹), the weighted scatter of the residuals for the noise, whose
@@ -137,9 +104,7 @@ func (l *Vector) AtBound(p *model.VectorParams) bool { return l.bound.At(l.Theta
 // Loosened returns the likelihood of the same rows whose gates have so many times as large a bound,
 // and no ridge.
 func (l *Vector) Loosened(times float64) *Vector {
-	o := *l.layout
-	o.boundBy(l.largest, times*l.loosened)
-	return l.over(&o, l.rows, l.base, l.n, l.unread)
+	return l.over(l.within(l.largest, times*l.loosened), l.rows, l.base, l.n, l.unread)
 }
 
 // WithGate is [Likelihood.WithGate].
@@ -159,9 +124,7 @@ func (l *Vector) Part(n int) *Vector {
 		return l
 	}
 	t, err := model.TotalsOfEach(rows, l.m)
-	o := *l.layout
-	o.boundBy(t[0].Largest, 1)
-	return l.over(&o, rows, l.base, t[0].Weight, cmp.Or(l.unread, err))
+	return l.over(l.within(t[0].Largest, 1), rows, l.base, t[0].Weight, cmp.Or(l.unread, err))
 }
 
 // over returns the likelihood of rows of that weight in another layout, without a ridge.

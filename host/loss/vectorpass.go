@@ -28,6 +28,14 @@ type vectorSums struct {
 	structure *vectorStructure
 }
 
+// mass returns Σ r_i of the experts.
+func (s *sums) mass() []float64 {
+	if s.several.gradient != nil {
+		return s.several.gradient.mass
+	}
+	return s.gradient.mass
+}
+
 func (s *vectorPasses) holdExperts(to *sums, want quantity) {
 	o, of := s.layout, &to.several
 	if want&ofGradient != 0 {

@@ -32,7 +32,7 @@ type vector struct {
 
 // SharedGate writes down what the search for a task came to, in the user's units and with the largest expert first. The
 // given rows have the weights as they were given; each target has a truth, or nil.
-func SharedGate(ctx context.Context, task *search.VectorTask, given model.Rows, found *search.VectorFound,
+func SharedGate(ctx context.Context, task *search.VectorTask, given model.Rows, found *search.Found,
 	truths []*model.Params, settings Settings) (*fitted.Vector, error) {
 	s := &vector{settings, task, given}
 	p, best := s.task.Problems[0], found.Best
@@ -128,7 +128,7 @@ func (s *vector) separations(ctx context.Context, groups *separation.Groups,
 }
 
 // summary says how the parameters were found.
-func (s *vector) summary(found *search.VectorFound, parameters int) *fitted.Fit {
+func (s *vector) summary(found *search.Found, parameters int) *fitted.Fit {
 	p, best := s.task.Problems[0], found.Best
 	loglik, q, n := -best.Run.Value*p.Weights.Total, float64(parameters), p.Weights.Total
 	if best.Whole != nil {
@@ -154,9 +154,7 @@ func (s *vector) summary(found *search.VectorFound, parameters int) *fitted.Fit 
 	if p.G.Note != "" {
 		f.Notes = append(f.Notes, p.G.Note)
 	}
-	if found.Note != "" {
-		f.Notes = append(f.Notes, found.Note)
-	}
+	f.Notes = append(f.Notes, found.Notes...)
 	if best.Degenerate {
 		f.Converged, f.Status = false, Shrunk
 	}

@@ -107,18 +107,9 @@ func (t *VectorTask) Join(coordinates []*model.Params) *model.VectorParams {
 	return p
 }
 
-// VectorFound is what a search for a mixture of several targets came to.
-type VectorFound struct {
-	Best        *Candidate
-	All         []*Candidate       // best of the screening first, those of the survey last
-	Survey      *Survey            // nil where none was made
-	Certificate *infer.Certificate // nil where there is none
-	Note        string             // why there is none
-}
-
 // Vector looks for the highest joint likelihood as [Run] does, until the certificate of
 // what was found asks for no more starts.
-func Vector(ctx context.Context, t *VectorTask) (*VectorFound, error) {
+func Vector(ctx context.Context, t *VectorTask) (*Found, error) {
 	part, err := held(ctx, screeningPart(t.Rows, t.Parameters()))
 	if err != nil {
 		return nil, err
@@ -132,7 +123,7 @@ func Vector(ctx context.Context, t *VectorTask) (*VectorFound, error) {
 	for _, c := range from.Candidates {
 		c.Vector = t.likelihood(part, t.blank(), 1).Params(c.Run.X)
 	}
-	out := &VectorFound{}
+	out, none := &Found{untested: t.Untested}, ""
 	task := t.task(part, first, cycle)
 	if t.Survey != nil {
 		if out.Survey, err = t.Survey(ctx, t); err != nil {
@@ -143,22 +134,26 @@ func Vector(ctx context.Context, t *VectorTask) (*VectorFound, error) {
 	out.Best, out.All, err = Run(ctx, task, from,
 		func(ctx context.Context, best *Candidate, all []*Candidate) (int, error) {
 			var err error
-			out.Certificate, out.Note, err = t.certify(ctx, best, all, out.Survey)
+			out.Certificate, none, err = t.certify(ctx, best, all, out.Survey)
 			return wanted(out.Certificate), err
 		})
 	if err != nil {
 		return nil, err
 	}
-	if err := t.keep(ctx, out); err != nil {
+	if err := t.keep(ctx, out, &none); err != nil {
 		return nil, err
+	}
+	if none != "" {
+		out.Notes = append(out.Notes, none)
 	}
 	out.All = joined(out.All, task.Others, out.Best, SameOptimum(t.one().Count()))
 	out.Survey = out.Survey.of(out.Best, t.one().Count())
 	return out, t.measure(ctx, append([]*Candidate{out.Best}, out.All...))
 }
 
-// keep climbs from the user's start as it is, but for correlations of the noise, as [Found.keep] does.
-func (t *VectorTask) keep(ctx context.Context, f *VectorFound) error {
+// keep climbs from the user's start as it is, but for correlations of the noise, as [Found.keep] does. It says why
+// there is no certificate of what it comes to.
+func (t *VectorTask) keep(ctx context.Context, f *Found, none *string) (err error) {
 	if t.Own == nil {
 		return nil
 	}
@@ -175,11 +170,10 @@ func (t *VectorTask) keep(ctx context.Context, f *VectorFound) error {
 	if c.Run.Status != optim.Converged || !c.Beats(f.Best, t.one().Count()) {
 		return nil
 	}
-	parted(f.All, f.Best, c, t.one().Count())
+	f.turnTo(c, "the start that was given", t.one())
 	c.Agrees = true
-	f.Best, f.All = c, append(f.All, c)
-	var err error
-	f.Certificate, f.Note, err = t.certify(ctx, c, f.All, f.Survey)
+	f.All = append(f.All, c)
+	f.Certificate, *none, err = t.certify(ctx, c, f.All, f.Survey)
 	return err
 }
 
@@ -214,8 +208,7 @@ func (t *VectorTask) certify(ctx context.Context, best *Candidate, all []*Candid
 		return nil, "", err
 	}
 	q := best.Vector.Each(func(q *model.Params) *model.Params { return q.Relabel(order) }, order)
-	rows := t.given()
-	tested, err := specification.VectorTests(ctx, rows, p.G, q, p.Shape.Free(), p.Seed, p.Threads)
+	tested, err := specification.VectorTests(ctx, t.given(), p.G, q, p.Shape.Free(), p.Seed, p.Threads)
 	if c, note, err = judged(tested, err, evidence); c == nil {
 		return nil, note, err
 	}
@@ -226,16 +219,9 @@ func (t *VectorTask) certify(ctx context.Context, best *Candidate, all []*Candid
 	if why := best.unproven(); why != "" && c.Optimum == infer.Pass {
 		c.Optimum, c.Reason = infer.NotJudged, why
 	}
-	if c.Optimum != infer.Pass || q.K == 1 {
-		return c, "", nil
-	}
-	mass, err := t.Likelihood(rows, q).Mass(ctx, q)
-	if err != nil {
-		return nil, "", err
-	}
 	columns, _ := p.Shape.Free().Columns(q.Coordinate(0))
 	for j := range t.Problems {
-		c.RestsOn(q.Coordinate(j), mass, len(columns))
+		c.RestsOn(q.Coordinate(j), tested.Mass, len(columns))
 	}
 	return c, "", nil
 }
