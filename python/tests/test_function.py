@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from conftest import mixture
 
-from moe_regression import Model, MoERegressor, TabulatedFunction, tabulate, validate_activation
+from moe_regression import CurveWarning, Model, MoERegressor, TabulatedFunction, tabulate, validate_activation
 from moe_regression._activation import Curve
 
 
@@ -47,6 +47,54 @@ def test_derivative():
 def test_no_function_of_numbers(f, said):
     with np.errstate(all="ignore"), pytest.raises(ValueError, match=said):
         MoERegressor(activation=f).fit(*mixture())
+
+
+def test_lines_beyond_the_ends():
+    """They go on with the slope inside: also where the function jumps at the end, or is defined no further."""
+    far = np.array([-100.0, 100.0])
+    steps = tabulate(np.floor)
+    np.testing.assert_allclose(Curve(steps.z, steps.g, steps.slopes)(far)[0], [-40, 40], atol=1e-9)
+    saw = tabulate(lambda z: z - 10 * np.floor(z / 10))  # slope 1; jumps at every ten, both ends among them
+    np.testing.assert_allclose(Curve(saw.z, saw.g, saw.slopes)(far)[0], [-60, 60], rtol=1e-5)  # by a jump cells are 4e-7 wide
+    inside = tabulate(lambda z: np.sqrt(9 - z * z / 2), reach=3)
+    np.testing.assert_allclose(inside.slopes[[0, -1]], np.array([1.5, -1.5]) / np.sqrt(4.5), rtol=1e-9)
+
+
+@pytest.mark.parametrize("f, off", [(np.floor, 0.5), (lambda z: np.sin(100 * z), 0.1), (lambda z: 1e-3 * np.sign(z), 1e-4)])
+def test_a_curve_that_does_not_follow_is_said(f, off):
+    with pytest.warns(CurveWarning, match="is off by up to") as said:
+        assert validate_activation(f)["curve_error"] > off
+    assert [w.filename for w in said] == [__file__]
+    x = np.linspace(0, 30, 100)[:, None]
+    with pytest.warns(CurveWarning) as said:
+        MoERegressor(1, activation=f).fit(x, f(x[:, 0]) + 0.1 * np.cos(1e3 * x[:, 0]))
+    assert __file__ in [w.filename for w in said if w.category is CurveWarning]
+
+
+@pytest.mark.filterwarnings("error::moe_regression.CurveWarning")
+@pytest.mark.parametrize("f", [np.tanh, np.abs, lambda z: np.maximum(0, 10 * z - 5), lambda z: 0 * z + 0.1, np.cbrt])
+def test_kinks_and_constants_are_not(f):
+    validate_activation(f)
+
+
+def test_values_too_large_for_a_table():
+    with pytest.raises(ValueError, match=r'activation exp is .* at z = 27\.\d: .* \|z\| <= 40, .* within ±1e\+12; take activation="exp"'):
+        MoERegressor(activation=np.exp).fit(*mixture())
+    with pytest.raises(ValueError, match=r"has slope -\S+e\+1\d at z = -39.*activation=\"expr: .*reach=39\)"):
+        validate_activation(lambda z: np.where(z < -39, -1e13 * (z + 39), 0.0))
+
+
+@pytest.mark.filterwarnings("ignore::moe_regression.FitWarning")
+@pytest.mark.parametrize("f", [lambda z: np.tanh(z).astype(np.float32), lambda z: np.tanh(z.astype(np.float32)).astype(float),
+                               lambda z: np.tanh(z).astype(np.float16)], ids=["single", "inside", "half"])
+def test_rounded_functions(f):
+    """The fit is that of tanh, to what the function is rounded to."""
+    x, y = mixture()
+    y = y / 8
+    eps = 1e-3 if f(np.zeros(1)).dtype == np.float16 else 1.2e-7
+    own, exact = (MoERegressor(2, activation=g, random_state=1).fit(x, y) for g in (f, np.tanh))
+    assert own.activation_error_ < 40 * eps
+    np.testing.assert_allclose(own.coef_, exact.coef_, atol=40 * eps)
 
 
 def test_fit_is_that_of_the_name(moe, tmp_path):

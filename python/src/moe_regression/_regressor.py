@@ -383,7 +383,7 @@ class MoERegressor(RegressorMixin, BaseEstimator):
         self.activation_error_ = None
         if callable(self.activation) or isinstance(self.activation, TabulatedFunction):
             curve = os.path.join(place, "curve.csv")
-            self.activation_error_ = write_curve(self.activation, curve).error
+            self.activation_error_ = write_curve(self.activation, curve, 4).error
             return {"activation": {"name": "table:" + curve}}
         if self.activation is None and self.family != "gaussian":
             return {}

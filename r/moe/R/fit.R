@@ -208,7 +208,7 @@ ask <- function(fit, config, x, activation, start, threads, verbose) {
   }
   config$data <- file.path(place, "data.npy")
   write_npy(columns, config$data)
-  made <- prepare(activation, place)
+  made <- prepare(activation, place, fit$call$activation)
   config$activation <- made$config
   config$start <- begin$path
   file <- file.path(place, "config.json")

@@ -30,9 +30,14 @@ tabulate_activation <- function(f, derivative = NULL, reach = 40, tolerance = 1e
     # Differences of fourth order, within half of the way to the neighbours.
     gap <- diff(c(-Inf, z, Inf))
     h <- pmin(1e-3 * pmax(1, abs(z)), gap[-1], gap[-length(gap)]) / 4
-    near <- values(f, z + h) - values(f, z - h)
-    far <- values(f, z + 2 * h) - values(f, z - 2 * h)
-    (8 * near - far) / (12 * h)
+    n <- length(z)
+    d <- h[-c(1, n)]
+    mid <- z[-c(1, n)]
+    near <- values(f, mid + d) - values(f, mid - d)
+    far <- values(f, mid + 2 * d) - values(f, mid - 2 * d)
+    # Of the ends from inside: beyond them the curve goes on as it came, and a jump there is not its way.
+    end <- function(at, d) sum(values(f, at + d * 1:5) * c(-77, 214, -234, 122, -25) / 12) / d
+    c(end(z[1], h[1] / 4), (8 * near - far) / (12 * d), end(z[n], -h[n] / 4))
   }
   errors <- function(z) {
     exact <- values(f, z)
@@ -64,11 +69,34 @@ print.moe_curve <- function(x, ...) {
   invisible(x)
 }
 
-# The activation as the command takes it, written to a place where it is a curve, and the curve's error.
-prepare <- function(activation, place) {
+# Refuses a curve that the command takes for no table, and warns where it does not follow the function of that name.
+# Smooth functions have errors of 1e-9, kinks of 1e-6: a hundredth of g's range, or of 1 where that is less, has only
+# what the points cannot follow.
+check_curve <- function(curve, name) {
+  large <- which(pmax(abs(curve$g), abs(curve$slopes)) > 1e12)
+  if (length(large)) {
+    at <- large[which.min(abs(curve$z[large]))]
+    is <- abs(curve$g[at]) > 1e12
+    known <- name %in% c("identity", "relu", "leakyrelu", "sigmoid", "tanh", "exp", "softplus", "probit")
+    refuse("the activation ", name, if (nzchar(name)) " ", if (is) "is " else "has slope ",
+           signif(if (is) curve$g[at] else curve$slopes[at], 3), " at z = ", signif(curve$z[at], 3),
+           ": a function becomes a table for |z| <= ", curve$reach, ", with values and slopes within \u00b11e12; take ",
+           if (known) sprintf('activation = "%s"', name) else 'an expression, such as activation = "expr: z^9"',
+           ", or tabulate_activation(f, reach = ", floor(abs(curve$z[at])), ")")
+  }
+  if (curve$error > max(1e-9, 0.01 * min(1, diff(range(curve$g)))))
+    warning("the curve of the activation ", name, if (nzchar(name)) " ", "is off by up to ", signif(curve$error, 2),
+            " of max(1, |g|): it jumps, or wiggles faster than a table's points follow; predictions near such z are off by as much",
+            call. = FALSE)
+}
+
+# The activation as the command takes it, written to a place where it is a curve, and the curve's error. said is how the
+# caller wrote it.
+prepare <- function(activation, place, said = NULL) {
   if (is.null(activation)) return(list(config = NULL))
   if (is.function(activation)) activation <- tabulate_activation(activation)
   if (inherits(activation, "moe_curve")) {
+    check_curve(activation, if (is.symbol(said)) as.character(said) else "")
     path <- file.path(place, "curve.csv")
     lines <- sprintf("%.17g,%.17g,%.17g", activation$z, activation$g, activation$slopes)
     writeLines(c("z,g,dg", lines), path)
@@ -97,7 +125,7 @@ validate_activation <- function(f, sigma = 0.05) {
   place <- tempfile("moe-")
   dir.create(place)
   on.exit(unlink(place, recursive = TRUE))
-  made <- prepare(f, place)
+  made <- prepare(f, place, substitute(f))
   params <- made$config$params
   args <- c("validate-activation", made$config$name, "--json", "--sigma", sprintf("%.17g", sigma))
   for (name in names(params)) args <- c(args, "--param", sprintf("%s=%.17g", name, params[[name]]))
