@@ -43,9 +43,9 @@ import (
 // The result is the same at any number of threads. A fit that did not converge
 // is returned with Fit.Converged false, not as an error. Where the experts have
 // activations of their own, cfg.Leaves, act is nil. Errors: [*RequestError]
-// where the request does not fit the data or the activation, [*ClaimError] where g′
-// is not the derivative of g, those of src, of act and of ctx. It panics if act or
-// src is nil.
+// where the request does not fit the data or the activation, [*ClaimError] where g′ is not
+// the derivative of g (moments of act's own are taken as they are, see [sdk.MomentsProvider]),
+// those of src, of act and of ctx. It panics if act or src is nil.
 func Fit(ctx context.Context, act sdk.Activation, src dataset.Source, cfg Config) (*fitted.Model, error) {
 	cfg, p, err := load(ctx, act, src, cfg)
 	if err != nil {

@@ -35,7 +35,9 @@ type Info struct {
 }
 
 // MomentsProvider is implemented by activations that know their Gaussian
-// moments in closed form.
+// moments in closed form. Those of a plugin are compared with its g before a fit
+// relies on them; a host that is given the value itself takes them as they are:
+// hold them against g in a test, by package activationtest.
 type MomentsProvider interface {
 	Moments(ctx context.Context) (Moments, error)
 }
