@@ -41,6 +41,7 @@ func TestApproximationScripts(t *testing.T) {
 			"likelihood": cmdLikelihood,
 			"parameters": cmdParameters,
 			"values":     cmdValues,
+			"schema":     cmdSchema,
 		},
 	})
 }

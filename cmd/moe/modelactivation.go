@@ -136,7 +136,11 @@ func openNamed(ctx context.Context, from catalog.Catalog, named stated.Activatio
 		}
 		return catalog.OfTable(t), nil
 	}
-	p, err := from.Open(ctx, named.Name, named.Params)
+	var same func(context.Context, sdk.Activation) error // tells plugins of one name apart
+	if named.Values != nil {
+		same = func(ctx context.Context, act sdk.Activation) error { return named.Verify(ctx, path, act) }
+	}
+	p, err := from.OpenSame(ctx, named.Name, named.Params, same)
 	switch {
 	case is[*catalog.UnknownError](err):
 		err = &dataset.Error{File: path,

@@ -23,7 +23,8 @@ changed.`,
 		Args: noSuchCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newPluginListCmd(), newPluginNewCmd(), newPluginTrustCmd(), newPluginVerifyCmd())
+	cmd.AddCommand(newPluginListCmd(), newPluginNewCmd(), newPluginTrustCmd(), newPluginUntrustCmd(),
+		newPluginVerifyCmd())
 	return cmd
 }
 
@@ -151,6 +152,32 @@ anything run.`,
 	limits.register(cmd)
 	cmd.Flags().BoolVar(&pin, "lock", false, "also pin the plugin in moe.lock in the working directory")
 	return cmd
+}
+
+func newPluginUntrustCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "untrust PATH",
+		Short: "Take back what plugin trust recorded, so that a plugin may not run",
+		Long: `Takes the plugin out of your own store of trusted plugins. Nothing is run, and the
+file may be gone. The project's moe.lock, which can only narrow what is trusted,
+is left as it is.
+
+The exit code is 77 where the path is not in the store: moe plugin list says
+which paths are.`,
+		Example: "  moe plugin untrust ./moe-plugin-smoothrelu",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			r, err := catalog.Catalog{}.Untrust(cmd.Context(), args[0])
+			switch {
+			case err != nil:
+				return err
+			case wantsJSON(cmd):
+				return printJSON(cmd, infoOf(r))
+			}
+			return say(cmd, "no longer trusted %s: activation %s, version %s, sha256 %s", r.Path, orDash(r.Name),
+				orDash(r.Version), r.SHA256)
+		},
+	}
 }
 
 func trustPlugin(cmd *cobra.Command, path string, pin bool, limits limitFlags) error {

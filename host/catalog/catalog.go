@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -193,6 +194,15 @@ func Open(ctx context.Context, name string, params sdk.Params) (*Plugin, error) 
 // [*UntrustedError], and plugins that do not work a [*FaultError]. The context bounds the
 // start only.
 func (c Catalog) Open(ctx context.Context, name string, params sdk.Params) (*Plugin, error) {
+	return c.OpenSame(ctx, name, params, nil)
+}
+
+// OpenSame is [Catalog.Open] for a caller who knows values of the activation, as a model's file does. Of several
+// trusted plugins of the name it is the one of which same says nothing. Where it is none of them the error
+// is that of one that could not be opened, or else what same says of the first. Where there is but one, same is not
+// asked.
+func (c Catalog) OpenSame(ctx context.Context, name string, params sdk.Params,
+	same func(context.Context, sdk.Activation) error) (*Plugin, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -213,22 +223,77 @@ func (c Catalog) Open(ctx context.Context, name string, params sdk.Params) (*Plu
 		}
 		return p, err
 	}
-	record, err := c.find(name, families)
+	found, err := c.find(name, families)
 	if err != nil {
 		return nil, err
 	}
-	return c.openPath(ctx, record.Path, params, &record)
+	if len(found) == 1 {
+		return c.openPath(ctx, found[0].Path, params, &found[0])
+	}
+	several := &AmbiguousError{Name: name}
+	for _, r := range found {
+		several.Paths = append(several.Paths, r.Path)
+	}
+	if same == nil {
+		return nil, several
+	}
+	return c.openOne(ctx, found, params, same, several)
+}
+
+// openOne opens the one of the records of which same says nothing; of more than one the error is several.
+func (c Catalog) openOne(ctx context.Context, found []Record, params sdk.Params,
+	same func(context.Context, sdk.Activation) error, several error) (*Plugin, error) {
+	var one *Plugin
+	var failed, differs error
+	for i := range found {
+		p, err := c.openPath(ctx, found[i].Path, params, &found[i])
+		if err != nil {
+			failed = cmp.Or(failed, err)
+			continue
+		}
+		if err = same(ctx, p.Activation); err == nil && one == nil {
+			one = p
+			continue
+		}
+		p.Close()
+		if err == nil {
+			one.Close()
+			return nil, several
+		}
+		differs = cmp.Or(differs, err)
+	}
+	if one != nil {
+		return one, nil
+	}
+	return nil, cmp.Or(ctx.Err(), failed, differs)
 }
 
 // ofName is the path of a trusted plugin of this name, "" where there is none, or no store that can be read.
 func (c Catalog) ofName(name string) string {
 	records, _ := c.Trusted()
-	for _, r := range records {
-		if r.Name == name {
-			return r.Path
-		}
+	if found := named(records, name); len(found) > 0 {
+		return found[0].Path
 	}
 	return ""
+}
+
+// named returns the records of that name in their order, of those of the same content the first. Records of files that
+// are gone count only where all are.
+func named(records []Record, name string) []Record {
+	var there, gone []Record
+	for _, r := range records {
+		switch _, err := os.Stat(r.Path); {
+		case r.Name != name:
+		case errors.Is(err, fs.ErrNotExist):
+			gone = append(gone, r)
+		case !slices.ContainsFunc(there, func(o Record) bool { return o.SHA256 == r.SHA256 }):
+			there = append(there, r)
+		}
+	}
+	if len(there) == 0 && len(gone) > 0 {
+		return gone[:1]
+	}
+	return there
 }
 
 func isPath(name string) bool {
@@ -284,37 +349,26 @@ func OfTable(t *table.Table) *Plugin {
 // its name, and makes the file if there is none.
 func (c Catalog) Pin(ctx context.Context, r Record) error { return lock(c.Lock).pin(ctx, r) }
 
-// find returns the record of the trusted plugin with the given name.
-func (c Catalog) find(name string, builtins []sdk.Family) (Record, error) {
+// find returns the records of the trusted plugins with the given name, as named does, at least one.
+func (c Catalog) find(name string, builtins []sdk.Family) ([]Record, error) {
 	records, err := c.Trusted()
 	if err != nil {
-		return Record{}, err
+		return nil, err
+	}
+	if found := named(records, name); len(found) > 0 {
+		return found, nil
 	}
 	var known []string
-	var found []Record
 	for _, f := range builtins {
 		known = append(known, f.Name)
 	}
 	for _, r := range records {
-		if r.Name == name {
-			found = append(found, r)
-		}
 		if r.Name != "" {
 			known = append(known, r.Name)
 		}
 	}
-	switch len(found) {
-	case 0:
-		slices.Sort(known)
-		return Record{}, &UnknownError{Name: name, Known: slices.Compact(known)}
-	case 1:
-		return found[0], nil
-	}
-	paths := make([]string, len(found))
-	for i, r := range found {
-		paths[i] = r.Path
-	}
-	return Record{}, &AmbiguousError{Name: name, Paths: paths}
+	slices.Sort(known)
+	return nil, &UnknownError{Name: name, Known: slices.Compact(known)}
 }
 
 // Trust runs the file at path, as it now is, and records that it may run, with

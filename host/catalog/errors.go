@@ -95,14 +95,15 @@ func (e *LieError) Error() string {
 		e.Reason, e.Plugin)
 }
 
-// AmbiguousError reports a name that several trusted plugins have.
+// AmbiguousError reports a name that several trusted plugins with different files have.
 type AmbiguousError struct {
 	Name  string
 	Paths []string
 }
 
 func (e *AmbiguousError) Error() string {
-	return fmt.Sprintf("several trusted plugins are called %q: name one of %s", e.Name, join(e.Paths))
+	return fmt.Sprintf("several trusted plugins are called %q, %s: name one by its path where one can be named, or "+
+		"take the trust in the others back: moe plugin untrust PATH", e.Name, join(e.Paths))
 }
 
 // join lists names as in "a, b and c".

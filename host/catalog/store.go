@@ -148,6 +148,32 @@ func (c Catalog) record(ctx context.Context, r Record) error {
 	})
 }
 
+// Untrust takes the record of path, whose file may be gone, out of the store, and returns it. Where there is none the
+// error is an [*UntrustedError].
+func (c Catalog) Untrust(ctx context.Context, path string) (Record, error) {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return Record{}, fileFault(path, err)
+	}
+	paths := []string{abs} // as it is written in the store, or as it was resolved for it
+	if dir, err := filepath.EvalSymlinks(filepath.Dir(abs)); err == nil {
+		paths = append(paths, filepath.Join(dir, filepath.Base(abs)))
+	}
+	if resolved, err := resolve(path); err == nil {
+		paths = append(paths, resolved)
+	}
+	taken := func(r Record) bool { return slices.Contains(paths, r.Path) }
+	records, err := c.Trusted()
+	if err != nil {
+		return Record{}, err
+	}
+	i := slices.IndexFunc(records, taken)
+	if i < 0 {
+		return Record{}, &UntrustedError{path, "it is not trusted; moe plugin list says what is, by path"}
+	}
+	return records[i], c.edit(ctx, func(records []Record) []Record { return slices.DeleteFunc(records, taken) })
+}
+
 func without(records []Record, path string) []Record {
 	return slices.DeleteFunc(records, func(r Record) bool { return r.Path == path })
 }
