@@ -4,19 +4,18 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/gatedlearning/moe/sdk"
 	"github.com/gatedlearning/moe/sdk/gauss"
 )
 
-// Noise says how noisy the transforms of an activation are: for
-// y = g(Z) + σN and the centred, scaled transforms
+// Noise says how noisy the transforms of an activation are: for y = g(Z) + σN and the centred, scaled transforms
 //
 //	q4 = (Q4(y) − E Q4(y))/c4    q2 = (Q2(y) − E Q2(y))/c2
 //
-// V4 = Var[q4·He_4(Z)] and V2 = Var[q2·He_2(Z)] are the variances of one row's
-// share in T4(a,a,a,a)/c4 and T2(a,a)/c2, whose means are 1. An activation may be
-// valid and yet need more rows than anybody has.
+// V4 = Var[q4·He_4(Z)] and V2 = Var[q2·He_2(Z)] are the variances of one row's share in T4(a,a,a,a)/c4 and T2(a,a)/c2,
+// whose means are 1. An activation may be valid and yet need more rows than anybody has.
 type Noise struct {
 	V4, V2 float64
 
@@ -28,16 +27,14 @@ type Noise struct {
 	q23, q23z float64 // E[q2·q3·Z·He2(Z)], E[q2·q3·Z]
 }
 
-// NoiseOf computes the noise of transform t of act by quadrature. A simulation
-// would underestimate V4, whose tails are heavy. It is an error if act fails, if
-// c4 or c2 is 0, or if g grows so fast that V4 is infinite.
+// NoiseOf computes the noise of transform t of act by quadrature. A simulation would underestimate V4, whose tails are
+// heavy. It is an error if act fails, if c4 or c2 is 0, or if g grows so fast that V4 is infinite.
 func NoiseOf(ctx context.Context, act sdk.Activation, t Transform) (Noise, error) {
-	name := act.Info().Name
 	grid, err := gauss.NewGrid(ctx, act.Eval, act.Info().Kinks)
 	if err != nil {
-		return Noise{}, fmt.Errorf("noise of activation %q: %w", name, err)
+		return Noise{}, fmt.Errorf("noise of activation %q: %w", act.Info().Name, err)
 	}
-	return noiseOn(grid, name, t)
+	return noiseOn(grid, act.Info().Name, t)
 }
 
 // noiseOn is NoiseOf on a grid of the activation's values.
@@ -45,8 +42,7 @@ func noiseOn(grid *gauss.Grid, name string, t Transform) (Noise, error) {
 	if t.C4 == 0 || t.C2 == 0 {
 		return Noise{}, fmt.Errorf("noise of activation %q: c4 = %g and c2 = %g must not be 0", name, t.C4, t.C2)
 	}
-	mean := grid.Mean(func(_, g float64) float64 { return g })
-	s := t.Sigma * t.Sigma
+	mean, s := grid.Mean(func(_, g float64) float64 { return g }), t.Sigma*t.Sigma
 	q4 := centred(grid, t, 4, mean)
 	q2 := centred(grid, t, 2, mean)
 	q44, q24, q22 := q4.times(q4).smooth(s), q2.times(q4).smooth(s), q2.times(q2).smooth(s)
@@ -77,7 +73,13 @@ func noiseOn(grid *gauss.Grid, name string, t Transform) (Noise, error) {
 		q24: [4]float64{2: e[atMixed], 3: e[atMixed+1]},
 		q23: e[atMixed+2], q23z: e[atMixed+3],
 	}
-	if math.IsInf(n.V4, 0) || math.IsNaN(n.V4) {
+	beyond := func(from float64) float64 {
+		return grid.Mean(func(z, g float64) float64 {
+			return max(0, math.Copysign(math.Abs(q44.at(g-mean))*math.Pow(gauss.Hermite(4, z), 2), math.Abs(z)-from))
+		})
+	}
+	last := beyond(gauss.Range - 1) // where that is more than the panel before has, the grid does not hold V4
+	if math.IsInf(n.V4, 0) || math.IsNaN(n.V4) || last > 1e-6*e[at44+4] && 2*last > beyond(gauss.Range-2) {
 		return Noise{}, fmt.Errorf("noise of activation %q: V4 is infinite: g %w", name, gauss.ErrGrowth)
 	}
 	return n, nil
@@ -90,8 +92,7 @@ func times(dst []float64, by float64, v []float64) {
 	}
 }
 
-// centred returns the polynomial in u = y − mean that differs from T_r by a constant
-// and has E[·] = 0 at y = g(Z) + σN.
+// centred returns the polynomial in u = y − mean that differs from T_r by a constant and has mean 0 at y = g(Z) + σN.
 func centred(grid *gauss.Grid, t Transform, r int, mean float64) polynomial {
 	q, scale := t.polynomial(r)
 	u := q.shift(mean)
@@ -107,8 +108,8 @@ type polynomial []float64
 // at evaluates p by Horner's rule.
 func (p polynomial) at(x float64) float64 {
 	var r float64
-	for i := len(p) - 1; i >= 0; i-- {
-		r = r*x + p[i]
+	for _, c := range slices.Backward(p) {
+		r = r*x + c
 	}
 	return r
 }
@@ -135,8 +136,7 @@ func (p polynomial) shift(by float64) polynomial {
 	return r[:len(p)]
 }
 
-// smooth returns x ↦ E[p(x + σN)], s = σ²:
-// E[(x+σN)^n] = Σ_j C(n,2j)·(2j−1)!!·s^j·x^{n−2j}.
+// smooth returns x ↦ E[p(x + σN)], s = σ²: E[(x+σN)^n] = Σ_j C(n,2j)·(2j−1)!!·s^j·x^{n−2j}.
 func (p polynomial) smooth(s float64) polynomial {
 	r := make(polynomial, len(p))
 	for n, c := range p {
