@@ -130,7 +130,9 @@ const negligible, mostSquared = 4.3e-18, 0x1p511 // e^−40, and 7e153
 // number of features than the model.
 func (p *Predictor) Predict(ctx context.Context, b *model.Block) (*Prediction, error) {
 	n, k := b.N, p.params.K
-	mustHave(len(b.X)/max(n, 1), p.params.D)
+	if columns := len(b.X) / max(n, 1); columns != p.params.D {
+		panic(fmt.Sprintf("predict: %s, the model has %s", count(columns, "column"), count(p.params.D, "feature")))
+	}
 	if p.members != nil {
 		return p.over(ctx, b)
 	}
@@ -171,13 +173,6 @@ func (p *Predictor) Predict(ctx context.Context, b *model.Block) (*Prediction, e
 	}
 	p.seen += n
 	return out, nil
-}
-
-// mustHave panics where a caller's columns are not the model's features.
-func mustHave(columns, features int) {
-	if columns != features {
-		panic(fmt.Sprintf("predict: %s, the model has %s", count(columns, "column"), count(features, "feature")))
-	}
 }
 
 // count is so many of something in words: 1 row, 2 rows.
@@ -241,11 +236,7 @@ func (p *Predictor) Transform(pred *Prediction, r int, y float64) (before, upto 
 
 // below is Transform of a law.
 func (p *Predictor) below(law *mixture.Distribution, y float64) (before, upto float64) {
-	upto = law.CDF(y)
-	if p.params.Family == "" {
-		return upto, upto
-	}
-	return law.CDFBefore(y), upto
+	return law.CDFBefore(y), law.CDF(y)
 }
 
 // LogPredictive is the log of the density of row r at y, y on the model's scale, with the parameters' uncertainty in

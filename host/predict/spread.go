@@ -11,6 +11,7 @@ import (
 	"github.com/gatedlearning/moe/host/mixture"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/native"
+	"github.com/gatedlearning/moe/internal/numeric"
 )
 
 // spread is the experts' means at rules for their predictors: z_i is N(E[z_i|u], Var[z_i|u]) at every point of the
@@ -75,7 +76,7 @@ func (s *spread) over(ctx context.Context, u *Uncertainty, a *around, act model.
 	if err := s.size(ctx, u, a, act, b, z); err != nil {
 		return err
 	}
-	s.z, s.mean = grown(s.z, k*s.total), grown(s.mean, k*s.total)
+	s.z, s.mean = slices.Grow(s.z[:0], k*s.total)[:k*s.total], slices.Grow(s.mean[:0], k*s.total)[:k*s.total]
 	s.cut = slices.Grow(s.cut[:0], k*s.total)[:k*s.total]
 	for i := range k {
 		at := i * s.total
@@ -234,7 +235,7 @@ func (s *spread) logDensity(law *mixture.Distribution, row int, y float64) float
 	var terms []float64
 	for from := 0; from < len(law.P); from += nodes {
 		if s.narrow[from/nodes%k*n+row] {
-			if v, ok := between(law.P[from:from+nodes], law.Mean[from:from+nodes], y); ok {
+			if v, ok := numeric.LogBetween(law.P[from:from+nodes], law.Mean[from:from+nodes], y); ok {
 				terms = append(terms, v)
 				continue
 			}
@@ -246,30 +247,4 @@ func (s *spread) logDensity(law *mixture.Distribution, row int, y float64) float
 		}
 	}
 	return floats.LogSumExp(terms)
-}
-
-// between is the logarithm of the density at y of a number with these probabilities around nodes at m, which rise or
-// fall; false where y lies between no two of them.
-func between(p, m []float64, y float64) (float64, bool) {
-	for j, a := range m[:len(m)-1] {
-		b := m[j+1]
-		if (y < a) == (y < b) || !(p[j] > 0 && p[j+1] > 0) {
-			continue
-		}
-		f, scale := (y-a)/(b-a), b-a
-		if min(a, b) > 0 {
-			log := math.Log(b / a)
-			f, scale = math.Log(y/a)/log, y*log
-		}
-		return (1-f)*math.Log(p[j]) + f*math.Log(p[j+1]) - math.Log(math.Abs(scale)), true
-	}
-	return 0, false
-}
-
-// grown is room for n numbers.
-func grown(v []float64, n int) []float64 {
-	if cap(v) < n {
-		return make([]float64, n)
-	}
-	return v[:n]
 }

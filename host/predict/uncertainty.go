@@ -21,10 +21,10 @@ import (
 //	∂m_i/∂(a_i, b_i, c, s) = (s·g′(z_i)·x, s·g′(z_i), 1, g(z_i)),   ∂η_j/∂(w_j, v_j) = (x, 1)
 //
 // with σ corrected for degrees of freedom (infer.NoiseCorrected), and F(y|x) is the mean of Σ_i p_i(η)·Φ((y − m_i)/σ_i)
-// over that. Given u = (η, log σ) the means are normal still, and y under expert i is N(E[m_i|u], σ_i(u)² +
-// Var[m_i|u]); the mean over u is a sum over the points of a cubature that is exact to the third degree (Julier &
-// Uhlmann 1997): all terms of first order in C but those of the curvature of m in the parameters, and bounded where C
-// is large.
+// over that. Given u = (η, log σ) the means are normal still, with variances as σ², and y under expert i is
+// N(E[m_i|u], σ_i(u)²·(1 + Var[m_i|u]/σ_i²)); the mean over u is a sum over the points of a cubature that is exact to
+// the third degree (Julier & Uhlmann 1997): all terms of first order in C but those of the curvature of m in the
+// parameters, and bounded where C is large. For one linear expert it is Student's t of n − q degrees of freedom.
 //
 // Of other densities the predictors z, of which the means are g(z), stand in the place of the means, and all own
 // parameters in that of σ, each by its logarithm or its reciprocal ([mixture.OwnParameter].Reciprocal), the first
@@ -50,13 +50,18 @@ type level struct {
 	at, expert, own int
 	bounds          mixture.OwnParameter
 	by              float64 // dψ/du, u = log ψ or 1/ψ
+	variance        float64 // of log σ of normal noise; 0 of other ψ
 }
 
-// moved is ψ with u moved by so much.
+// moved is ψ with u moved by so much. Of normal noise (σ̂/σ)² is a χ² over its degrees of freedom ν, Var log σ = 1/2ν,
+// and its cube root is all but normal, with mean 1 − 2/9ν (Wilson & Hilferty 1931).
 func (l level) moved(psi, by float64) float64 {
-	if l.bounds.Reciprocal {
+	switch {
+	case l.bounds.Reciprocal:
 		psi = 1 / max(1/psi+by, 1/l.bounds.Most)
-	} else {
+	case l.variance > 0:
+		psi *= math.Pow(max(1-4*l.variance/9-2*by/3, leastRoot), -1.5)
+	default:
 		psi *= math.Exp(min(by, mostLogSigma))
 	}
 	return min(max(psi, l.bounds.Least), l.bounds.Most)
@@ -90,14 +95,43 @@ func UncertaintyOf(m *fitted.Model) *Uncertainty {
 	}
 	for i := range m.K {
 		u.own = append(u.own, corrected.OwnOf(nil, i))
-		if corrected != p && !u.normal() {
+		if corrected != p {
 			u.most = append(u.most, p.OwnOf(nil, i))
 		}
 	}
 	for at, name := range m.Covariance.Parameters {
 		u.place(m, p, at, name)
 	}
+	if u.normal() {
+		u.correct()
+	}
 	return u
+}
+
+// correct takes the covariance from σ of the maximum to σ as it is corrected: the variances of an expert's coefficients
+// are as σ², and that of log σ is as 1 over the degrees of freedom.
+func (u *Uncertainty) correct() {
+	by, cov := make([]float64, len(u.cov)), u.cov
+	floats.AddConst(1, by)
+	for i, most := range u.most {
+		ratio := u.own[i][0] / most[0]
+		for _, d := range u.means[i] {
+			by[d.at] = max(by[d.at], ratio)
+		}
+		for _, l := range u.levels {
+			if l.of(i) {
+				by[l.at] = ratio
+			}
+		}
+	}
+	u.cov = make([][]float64, len(cov))
+	for a, row := range cov {
+		u.cov[a] = floats.ScaleTo(make([]float64, len(row)), by[a], row)
+		floats.Mul(u.cov[a], by)
+	}
+	for l, s := range u.levels {
+		u.levels[l].variance = u.cov[s.at][s.at] / (s.by * s.by)
+	}
 }
 
 // normal says whether the means are normal at x, and not the predictors.
@@ -128,7 +162,7 @@ func (u *Uncertainty) place(m *fitted.Model, p *model.Params, at int, name strin
 			if own.Reciprocal {
 				psi *= -psi
 			}
-			u.levels = append(u.levels, level{at, i, q, own, psi})
+			u.levels = append(u.levels, level{at: at, expert: i, own: q, bounds: own, by: psi})
 		}
 	}
 	for of, feature := range map[string]int{"offset": ofOffset, "scale": ofScale} {
@@ -380,11 +414,13 @@ func (u *Uncertainty) distribution(dst *mixture.Distribution, p *model.Params, g
 			if point.by != 0 {
 				mean += point.by * a.shift[(row*k+i)*h+point.along]
 			}
-			at := number*k + i
-			dst.P[at], dst.Mean[at], dst.Sigma[at] = point.weight*prior[i], mean, math.Hypot(psi[0], deviation)
+			at, sigma := number*k+i, u.own[i][0]
+			dst.P[at], dst.Mean[at] = point.weight*prior[i], mean
+			dst.Sigma[at] = psi[0] / sigma * math.Hypot(sigma, deviation)
 		}
 	}
 }
 
-// mostLogSigma bounds how far up a point of the cubature takes log σ.
-const mostLogSigma = 20
+// mostLogSigma bounds how far up a point of the cubature takes log ψ, and leastRoot how far down the cube root of
+// (σ̂/σ)²: √3 standard deviations below its middle that of one degree of freedom is 0.14.
+const mostLogSigma, leastRoot = 20, 0.14

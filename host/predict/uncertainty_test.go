@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"gonum.org/v1/gonum/mat"
@@ -137,15 +138,33 @@ func TestUncertaintyByDifferences(t *testing.T) {
 				gradient.Set(i, c, (above[i]-below[i])/(2*h))
 			}
 		}
-		for i := range k {
-			for r := range b.N {
-				at[(2*k+i)*b.N+r] = math.Log(m.StandardErrors.SigmaCorrected[min(i, len(m.StandardErrors.SigmaCorrected)-1)])
+		cov, variance := mat.NewSymDense(len(names), nil), make([]float64, len(m.Sigma))
+		ratio := func(i int) float64 { // of the corrected σ that a parameter is of to that of the maximum
+			if strings.HasPrefix(names[i], "gate") {
+				return 1
 			}
+			of := 0
+			for l := range m.Sigma {
+				if head, _, _ := strings.Cut(names[i], ":"); strings.HasSuffix(head, fmt.Sprint(l+1)) {
+					of = l
+				}
+			}
+			v := m.StandardErrors.SigmaCorrected[of] / m.Sigma[of]
+			if strings.HasPrefix(names[i], "sigma") {
+				variance[of] = m.Covariance.Matrix[i][i] * v * v / m.Sigma[of] / m.Sigma[of]
+			}
+			return v
 		}
-		cov := mat.NewSymDense(len(names), nil)
 		for i, row := range m.Covariance.Matrix {
 			for j, v := range row {
-				cov.SetSym(i, j, v)
+				cov.SetSym(i, j, v*ratio(i)*ratio(j))
+			}
+		}
+		for i := range k {
+			for r := range b.N {
+				of := min(i, len(m.Sigma)-1)
+				corrected := m.StandardErrors.SigmaCorrected[of]
+				at[(2*k+i)*b.N+r] = math.Log(corrected) + variance[of] // E log σ of a χ²
 			}
 		}
 		var eigen mat.EigenSym
@@ -266,6 +285,89 @@ func TestPredictiveLogLikelihood(t *testing.T) {
 		m.Covariance = nil
 		if e, err = EvaluateModel(t.Context(), m, tanh{}, src); err != nil || e.Predictive != nil {
 			t.Errorf("%s: %v without a covariance, error %v", name, e.Predictive, err)
+		}
+	}
+}
+
+// TestStudent: for one linear expert the law of a new row is Student's t of n − q degrees of freedom around ⟨b, x⟩, of
+// scale s·√(1 + xᵀ(XᵀX)⁻¹x). Intervals have the level by it that they are asked for, and are wider than with the variances of
+// the maximum and a normal log σ; the density is that of t where it matters, and integrates to one.
+func TestStudent(t *testing.T) {
+	rng := rand.New(rand.NewPCG(47, 1))
+	for _, c := range []struct {
+		n, q int
+		most float64 // an interval's level is off by, of the rule for σ
+	}{{8, 5, 0.01}, {12, 7, 2e-3}, {12, 4, 6e-4}, {20, 9, 4e-4}, {30, 10, 2e-4}, {200, 3, 5e-5}} {
+		x := mat.NewDense(c.n, c.q, nil)
+		x.Apply(func(int, int, float64) float64 { return rng.NormFloat64() }, x)
+		var square, inverse mat.Dense
+		square.Mul(x.T(), x)
+		if err := inverse.Inverse(&square); err != nil {
+			t.Fatal(err)
+		}
+		n, freedom := float64(c.n), float64(c.n-c.q)
+		const sigma = 0.7
+		s := sigma * math.Sqrt(n/freedom)
+		p := model.NewParams(1, c.q)
+		p.Sigma[0] = sigma
+		m := &fitted.Model{Activation: stated.Activation{Name: "identity"}, Target: "y"}
+		names := []string{}
+		for j := range c.q {
+			p.Regressors[j] = rng.NormFloat64()
+			m.Features = append(m.Features, fmt.Sprint("x", j))
+			names = append(names, "expert1:"+m.Features[j])
+		}
+		m.SetParams(p)
+		m.StandardErrors = &fitted.StandardErrors{SigmaCorrected: fitted.Sigma{s}}
+		m.Covariance = &fitted.Covariance{Parameters: append(names, "sigma")}
+		for i := range c.q + 1 {
+			row := make([]float64, c.q+1)
+			if i == c.q {
+				row[i] = sigma * sigma / (2 * n)
+			} else {
+				for j := range c.q {
+					row[j] = sigma * sigma * inverse.At(i, j)
+				}
+			}
+			m.Covariance.Matrix = append(m.Covariance.Matrix, row)
+		}
+		b := &model.Block{N: 1, X: make([]float64, c.q)}
+		for range 5 {
+			for j := range b.X {
+				b.X[j] = rng.NormFloat64()
+			}
+			at := mat.NewVecDense(c.q, b.X)
+			h := mat.Inner(at, &inverse, at)
+			predictor := NewPredictor(p, identity{}, "").With(UncertaintyOf(m))
+			pred, err := predictor.Predict(t.Context(), b)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := distuv.StudentsT{Mu: pred.Mean[0], Sigma: s * math.Sqrt(1+h), Nu: freedom}
+			for _, level := range []float64{0.5, 0.8, 0.9, 0.95, 0.99} {
+				lower, upper := []float64{0}, []float64{0}
+				if err := predictor.Intervals(lower, upper, pred, level); err != nil {
+					t.Fatal(err)
+				}
+				if got := want.CDF(upper[0]) - want.CDF(lower[0]); math.Abs(got-level) > c.most {
+					t.Errorf("%d rows, %d coefficients: the %v interval has level %v", c.n, c.q, level, got)
+				}
+				before, up := 0.0, math.Sqrt(3/(2*n)) // probability of the interval
+				for i, w := range []float64{2. / 3, 1. / 6, 1. / 6} {
+					law := distuv.Normal{Mu: want.Mu, Sigma: math.Hypot(s*math.Exp(up*[]float64{0, 1, -1}[i]), sigma*math.Sqrt(h))}
+					before += w * (law.CDF(upper[0]) - law.CDF(lower[0]))
+				}
+				if !(before >= level) {
+					t.Errorf("%d rows, %d coefficients: the %v interval is narrower than it was: %v", c.n, c.q, level, before)
+				}
+			}
+			sum, step := 0.0, want.Sigma/50
+			for i := -5000; i <= 5000; i++ { // 100 scales to either side, of laws a third as wide at least
+				sum += math.Exp(predictor.LogPredictive(pred, 0, want.Mu+float64(i)*step)) * step
+			}
+			if math.Abs(sum-1) > 1e-9 {
+				t.Errorf("%d rows, %d coefficients: the density integrates to %v", c.n, c.q, sum)
+			}
 		}
 	}
 }

@@ -138,3 +138,21 @@ func Extent(lists ...[]float64) (lo, hi float64) {
 	}
 	return lo, hi
 }
+
+// LogBetween is the logarithm of the density at y of a number with these probabilities around nodes at m, which rise or
+// fall; false where y lies between no two of them.
+func LogBetween(p, m []float64, y float64) (float64, bool) {
+	for j, a := range m[:len(m)-1] {
+		b := m[j+1]
+		if (y < a) == (y < b) || !(p[j] > 0 && p[j+1] > 0) {
+			continue
+		}
+		f, scale := (y-a)/(b-a), b-a
+		if min(a, b) > 0 {
+			log := math.Log(b / a)
+			f, scale = math.Log(y/a)/log, y*log
+		}
+		return (1-f)*math.Log(p[j]) + f*math.Log(p[j+1]) - math.Log(math.Abs(scale)), true
+	}
+	return 0, false
+}
