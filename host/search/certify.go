@@ -113,6 +113,9 @@ func Certify(ctx context.Context, p *problem.Problem, best *Candidate, all []*Ca
 	case p.Shape.Classes() > 1 && rowsEach(p) < leastRowsEach:
 		c.Optimum, c.Reason = infer.NotJudged, fmt.Sprintf("%.1f rows a parameter are too few: below %d there may be "+
 			"better optima that starts hardly ever meet", rowsEach(p), leastRowsEach)
+	case !p.OneGate() && seen.Survey.many():
+		c.Optimum, c.Reason = infer.NotJudged, fmt.Sprintf("the survey's starts ended at %d optima near each other; "+
+			"where trees have so many, better ones are often missed", seen.Survey.Optima)
 	}
 	return c, "", nil
 }

@@ -15,6 +15,8 @@ const (
 	// mostUnseen is the chance that another start ends at an optimum that none has met with which starts have seen
 	// enough.
 	mostUnseen = 0.05
+	// mostOptima of a tree near the best are so few that a survey is evidence for it: see docs/studies/trees.md.
+	mostOptima = 4
 	// oftenMet is the share of a survey's starts at an optimum with which no second search is made for it.
 	oftenMet = 0.25
 )
@@ -53,6 +55,12 @@ func (s *Survey) Conclusive(least int) bool {
 
 // often says whether the share oftenMet of the starts has met the best.
 func (s *Survey) often() bool { return s != nil && float64(s.Met) >= oftenMet*float64(s.Starts) }
+
+// many says whether its starts have ended at more than mostOptima.
+func (s *Survey) many() bool { return s != nil && s.Optima > mostOptima }
+
+// Settled says that of starts on a tree, at least so many, a large share has met the best, and others few optima.
+func (s *Survey) Settled(least int) bool { return s.often() && !s.many() && s.Conclusive(least) }
 
 // Thorough says that a survey of few rows, which makes hundreds of starts, has met the best often and little else once.
 func (s *Survey) Thorough() bool { return s.often() && s.Few && s.Conclusive(infer.StartsWanted) }

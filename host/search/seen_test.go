@@ -77,3 +77,19 @@ func TestUnseenOfKinds(t *testing.T) {
 		t.Errorf("the estimate is off by %v ± %v, want %v", mean, deviation, bias)
 	}
 }
+
+// TestSettled: up to four optima are few, and a quarter of the starts a large share.
+func TestSettled(t *testing.T) {
+	for _, c := range []struct {
+		optima, met   int
+		many, settled bool
+	}{{4, 25, false, true}, {5, 25, true, false}, {4, 24, false, false}} {
+		s := &Survey{Starts: 100, Optima: c.optima, Met: c.met}
+		if s.many() != c.many || s.Settled(100) != c.settled || s.Settled(101) {
+			t.Errorf("%+v: many %v, settled %v", c, s.many(), s.Settled(100))
+		}
+	}
+	if (*Survey)(nil).many() {
+		t.Error("no survey has seen many optima")
+	}
+}

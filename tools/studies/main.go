@@ -46,6 +46,7 @@ var studies = []study{
 	{"order", "what ranges of k say of the number of experts", order},
 	{"passes", "how many fits of real tables pass though more work finds a better optimum", passes},
 	{"ranges", "what fits of a range of k gain from those of other k", ranges},
+	{"small-trees", "how many fits of trees to small tables with wide noise pass and are not the best", smallTrees},
 	{"spare", "fits whose k is one or two too large", spare},
 	{"subsample", "where passes over parts end from the fit of a subsample", subsample},
 	{"too-many", "how fast the error falls with n where k is one too large", tooMany},

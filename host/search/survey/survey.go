@@ -39,8 +39,13 @@ const (
 	// groupsSurveyed starts are enough of few rows in groups, where all of them count for one expert together and rows
 	// near a plane by chance seldom do. An optimum that none has met has a share below 1 % then, at 95 %.
 	groupsSurveyed = 300
-	// startsShare is the share of the work that starts may take; the rest is for moves.
+	// startsShare is the share of the work that starts may take; the rest is for moves, if there are any.
 	startsShare = 0.5
+	// largestTree is rows times parameters up to which a tree has a survey: of larger tables its work would buy fewer
+	// than a hundred starts, and an optimum that matters is met by one in hundreds.
+	largestTree = 50_000
+	// leastOften starts of a tree are made at least before an optimum that a large share has met ends them.
+	leastOften = 128
 	// movesPerExpert moves without a gain end the survey, for every expert; a wave of
 	// them where all starts that were not given up have met the same optimum.
 	movesPerExpert = 30
@@ -96,9 +101,9 @@ type surveyor struct {
 }
 
 // Small looks at many optima of a small table and refines the best of them; nil where
-// the table is not small, the work would buy no survey, or the moves, which are those of
-// one gate and normal noise, suit no tree and no other density. starts is the budget of the
-// search, to which the work is proportional.
+// the table is not small, or the work would buy no survey. starts is the budget of the
+// search, to which the work is proportional. Moves and soft starts are those of one gate: a tree has starts alone, and
+// all the work is theirs.
 func Small(ctx context.Context, p *problem.Problem, e *moment.Evidence, starts int) (*search.Survey, error) {
 	if !Surveyable(p) || starts < leastStarts {
 		return nil, nil
@@ -141,12 +146,16 @@ func (s *surveyor) make(ctx context.Context, e *moment.Evidence) (_ *search.Surv
 	if err := s.start(ctx); err != nil {
 		return nil, err
 	}
-	if err := s.move(ctx); err != nil {
-		return nil, err
-	}
-	s.Best = elites(s.pool, p.Count())
-	if err := s.addSoftStarts(ctx); err != nil {
-		return nil, err
+	if !p.OneGate() {
+		s.Best = apart(s.pool, p.Count())
+	} else {
+		if err := s.move(ctx); err != nil {
+			return nil, err
+		}
+		s.Best = elites(s.pool, p.Count())
+		if err := s.addSoftStarts(ctx); err != nil {
+			return nil, err
+		}
 	}
 	s.Count(s.pool, s.problem.Count())
 	s.Pool, s.Few = slices.Clone(s.pool), s.few()
@@ -159,9 +168,13 @@ func (s *surveyor) make(ctx context.Context, e *moment.Evidence) (_ *search.Surv
 	return &s.Survey, s.refine(ctx)
 }
 
-// Surveyable says whether the table of a problem is small, and its moves are those of one gate.
+// Surveyable says whether the table of a problem is small.
 func Surveyable(p *problem.Problem) bool {
-	return p.Shape.K > 1 && p.OneGate() && p.Size() <= scopeOf(p).largest
+	most := scopeOf(p).largest
+	if !p.OneGate() {
+		most = largestTree
+	}
+	return p.Shape.K > 1 && p.Size() <= most
 }
 
 // surveyBudget is the work of a survey.
@@ -226,7 +239,11 @@ func (s *surveyor) few() bool {
 // start makes starts of the kinds in turn until they find nothing new, or the work is
 // done.
 func (s *surveyor) start(ctx context.Context) error {
-	for s.work < startsShare*s.most && !s.enough() {
+	most := startsShare * s.most
+	if !s.problem.OneGate() {
+		most = s.most
+	}
+	for s.work < most && !s.enough() {
 		starts := make([]starts.Start, surveyWave)
 		for i := range starts {
 			starts[i] = s.kinds[(s.runs+i)%len(s.kinds)]
@@ -248,8 +265,13 @@ func (s *surveyor) start(ctx context.Context) error {
 	return nil
 }
 
-// enough says whether the starts have seen what there is to see.
+// enough says whether the starts have seen what there is to see. Those of a tree end at few optima, each met often:
+// that little is unseen says nothing of one that a start in hundreds meets, and all the work is done unless a large
+// share has met the best and there are few others.
 func (s *surveyor) enough() bool {
+	if !s.problem.OneGate() {
+		return s.Settled(leastOften)
+	}
 	least := leastSurveyed
 	if s.few() {
 		if least = groupsSurveyed; !s.problem.Grouped() {
@@ -336,8 +358,15 @@ func begun(ctx context.Context, p *problem.Problem, all []starts.Start, use stre
 
 // CostOf is the work that a run of EM on all rows was.
 func CostOf(p *problem.Problem, c *search.Candidate) float64 {
-	return float64(c.Run.Iterations) * (price(p)*float64(p.Size()) + iterationWork)
+	size := price(p) * float64(p.Size())
+	if !p.OneGate() {
+		size *= treePrice
+	}
+	return float64(c.Run.Iterations) * (size + iterationWork)
 }
+
+// treePrice is how many times the work of one gate an iteration under a tree of gates is, about.
+const treePrice = 1.5
 
 // price is how many times the work of normal noise an iteration is under the density, about: it has logarithms of every
 // row, and those of own parameters beside the mean special functions.
@@ -434,14 +463,20 @@ func (s *surveyor) climb(ctx context.Context, c *search.Candidate, gain, best fl
 
 // elites are the distinct optima of a sorted pool, on n rows, that may be the best when they have been
 // refined, and the best of those that are nearer to each other.
-func elites(pool []*search.Candidate, rows float64) (out []*search.Candidate) {
-	apart := search.Distinct(pool, mostElites, search.SameOptimum(rows))
-	for _, c := range slices.Concat(apart, search.Distinct(pool, mostElites, elitesApart/rows)) {
+func elites(pool []*search.Candidate, rows float64) []*search.Candidate {
+	out := apart(pool, rows)
+	for _, c := range search.Distinct(pool, mostElites, elitesApart/rows) {
 		if c.Run.Value <= pool[0].Run.Value+search.ContenderGap && !slices.Contains(out, c) {
 			out = append(out, c)
 		}
 	}
 	return out
+}
+
+// apart are the distinct optima of a sorted pool, on n rows, that may be the best when they have been refined.
+func apart(pool []*search.Candidate, rows float64) []*search.Candidate {
+	return slices.DeleteFunc(search.Distinct(pool, mostElites, search.SameOptimum(rows)),
+		func(c *search.Candidate) bool { return c.Run.Value > pool[0].Run.Value+search.ContenderGap })
 }
 
 // refine takes the best optima to maxima of the likelihood, or as near to its supremum

@@ -173,6 +173,24 @@ func TestEnough(t *testing.T) {
 	}
 }
 
+// TestEnoughOfATree: 128 starts of which a quarter has met the best and the others at most three optima, however many or few the rows are; an iteration
+// counts half as much again as under one gate.
+func TestEnoughOfATree(t *testing.T) {
+	p := &problem.Problem{Rows: &model.Data{N: 100}, Shape: problem.Shape{K: 4, D: 2, Tree: searchtest.Tree(t, "2x2")}}
+	for _, c := range []struct {
+		starts, met, singles, optima int
+		want                         bool
+	}{{128, 32, 0, 4, true}, {128, 32, 0, 5, false}, {127, 32, 0, 1, false}, {128, 31, 0, 1, false}, {128, 32, 7, 1, false}, {1000, 249, 0, 1, false}, {1000, 250, 50, 4, true}} {
+		s := &surveyor{problem: p, scope: surveys.smooth, Survey: search.Survey{Starts: c.starts, Met: c.met, Singles: c.singles, Optima: c.optima}}
+		if got := s.enough(); got != c.want {
+			t.Errorf("%+v: enough %v", c, got)
+		}
+	}
+	if got, want := CostOf(p, &search.Candidate{Run: &optim.Result{Iterations: 7}}), 7*(1.5*100*15+2048); got != want {
+		t.Errorf("seven iterations cost %v, want %v", got, want)
+	}
+}
+
 // TestElites: four optima that are half a unit of log-likelihood apart and four that are a tenth, of those within the gap
 // of the best: two units for 100 rows.
 func TestElites(t *testing.T) {
@@ -478,10 +496,14 @@ func TestSurveyable(t *testing.T) {
 		}
 	}
 	p, _ := searchtest.Drawn(t, identity.Family, 2, 3, 50, 0.1, 1, problem.Request{})
-	for shape, want := range map[string]bool{"2": true, "4": true, "2x2": false} {
+	// Four experts of two features have 8 coefficients, 6 of gates and a noise level.
+	for shape, most := range map[string]int{"4": 150_000, "2x2": 50_000} {
 		p.Shape = problem.Shape{K: 4, D: 2, Tree: searchtest.Tree(t, shape)}
-		if got := Surveyable(p); got != want {
-			t.Errorf("a tree %s: %v", shape, got)
+		for n, want := range map[int]bool{50: true, most / 15: true, most/15 + 1: false} {
+			p.Rows = &model.Data{N: n, D: 2}
+			if got := Surveyable(p); got != want {
+				t.Errorf("%d rows under a tree %s: %v", n, shape, got)
+			}
 		}
 	}
 	if p.Shape = (problem.Shape{K: 1, D: 3}); Surveyable(p) {
