@@ -197,8 +197,8 @@ func (b *builder) add(e *expansion, coded []coding, p part) (names, shared []str
 			case at < 0:
 				b.design.Terms = append(b.design.Terms, c)
 			case !reflect.DeepEqual(b.design.Terms[at], c):
-				return nil, nil, e.parser.fail(e.variables[t[0]].node.at, "two different terms are called %q; rename a "+
-					"column", c.Name)
+				return nil, nil, e.parser.fail(e.variables[t[0]].node.at, "two different terms are called %q; rename "+
+					"a column", c.Name)
 			}
 		}
 	}
