@@ -42,8 +42,8 @@ const (
 	// startsShare is the share of the work that starts may take; the rest is for moves, if there are any.
 	startsShare = 0.5
 	// largestTree is rows times parameters up to which a tree has a survey: of larger tables its work would buy fewer
-	// than a hundred starts, and an optimum that matters is met by one in hundreds.
-	largestTree = 50_000
+	// than 250 starts, and an optimum that matters is met by one in hundreds.
+	largestTree = 20_000
 	// leastOften starts of a tree are made at least before an optimum that a large share has met ends them.
 	leastOften = 128
 	// movesPerExpert moves without a gain end the survey, for every expert; a wave of

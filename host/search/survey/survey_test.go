@@ -497,7 +497,7 @@ func TestSurveyable(t *testing.T) {
 	}
 	p, _ := searchtest.Drawn(t, identity.Family, 2, 3, 50, 0.1, 1, problem.Request{})
 	// Four experts of two features have 8 coefficients, 6 of gates and a noise level.
-	for shape, most := range map[string]int{"4": 150_000, "2x2": 50_000} {
+	for shape, most := range map[string]int{"4": 150_000, "2x2": 20_000} {
 		p.Shape = problem.Shape{K: 4, D: 2, Tree: searchtest.Tree(t, shape)}
 		for n, want := range map[int]bool{50: true, most / 15: true, most/15 + 1: false} {
 			p.Rows = &model.Data{N: n, D: 2}
