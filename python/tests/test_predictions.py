@@ -59,7 +59,7 @@ def test_equal_to_the_command(name, moe, tmp_path):
     # The columns of an array are named in the file as in the command.
     x = model.matrix({f"x{j + 1}": rows[:, j] for j in range(3)})
     levels = (0.5, 0.9, 0.999)
-    assert ("penalised" in model.file) == (name in ("penalised", "tree-leaves"))  # a gate of the latter separates
+    assert ("penalised" in model.file) == (name in ("penalised", "tree", "tree-leaves"))  # gates of the trees separate
     want = {}
     for level in levels:
         moe("predict", "model.json", "rows.npy", "--interval", str(level), "--experts", "-o", "out.csv", cwd=tmp_path)

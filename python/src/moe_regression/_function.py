@@ -113,7 +113,8 @@ def tabulate(f: Callable, derivative: Optional[Callable] = None, *, reach: float
         out[1:-1] = (8 * near - far) / (12 * d)
         # Of the ends from inside: beyond them the curve goes on as it came, and a jump there is not its way.
         for end, d in ((0, h[0] / 4), (-1, -h[-1] / 4)):
-            out[end] = values(f, z[end] + d * np.arange(1, 6)) @ INSIDE / d
+            within = values(f, z[end] + d * np.arange(1, 6))
+            out[end] = (within - within[0]) @ INSIDE / d  # of a constant it is 0 exactly
         return out
 
     def errors(z):

@@ -505,7 +505,8 @@ class _Uncertainty:
 
     (m, eta, log sigma)(x) is normal around the estimates with covariance J C J', to first order; the mean over the gate's
     predictors and log sigma is a cubature of the third degree (Julier & Uhlmann 1997), and given those the experts' means
-    are normal. Of other families than normal noise the predictors are, in the place of the means, and the law of y is a mean over them too.
+    are normal, with variances as sigma squared. The covariance is taken from sigma of the maximum to sigma as it is
+    corrected, and (estimate / sigma)^(2/3) is what is normal of sigma (Wilson & Hilferty 1931). Of other families than normal noise the predictors are, in the place of the means, and the law of y is a mean over them too.
     """
 
     def __init__(self, model: Model):
@@ -526,6 +527,20 @@ class _Uncertainty:
         self.levels = []  # the row of C, the expert, -1 for all, and the name of the own parameter
         for at, name in enumerate(covariance["parameters"]):
             self._place(at, name)
+        self.spread = np.zeros(len(self.levels))  # the variance of log sigma of normal noise; 0 of other own parameters
+        if model.family is None:
+            self._correct()
+
+    def _correct(self):
+        ratio, by = self.sigma / self.model.sigma, np.ones(len(self.c))
+        for i, parts in enumerate(self.means):
+            for at, _ in parts:
+                by[at] = max(by[at], ratio[i])
+        for at, expert, _ in self.levels:
+            by[at] = ratio[expert]
+        self.c = self.c * np.outer(by, by)
+        for j, (at, expert, _) in enumerate(self.levels):
+            self.spread[j] = self.c[at, at] / self.model.sigma[max(expert, 0)] ** 2
 
     def _place(self, at, name):
         whose, _, column = name.partition(":")
@@ -548,7 +563,7 @@ class _Uncertainty:
         for weight, moved, own in self._points(self.model.logits(x), root, shift, turn, {"sigma": self.sigma}):
             weights.append(weight)
             centres.append(means + moved)
-            deviations.append(np.hypot(own["sigma"], deviation))
+            deviations.append(own["sigma"] / self.sigma * np.hypot(self.sigma, deviation))
         return tuple(np.concatenate(part, axis=1) for part in (weights, centres, deviations))
 
     def laws(self, x, z, means, own, turn):
@@ -631,17 +646,20 @@ class _Uncertainty:
             moved = logits.copy()
             moved[:, :gates] += off[:, :gates]
             psi = {name: np.tile(v, (len(logits), 1)) for name, v in own.items()}
-            for j, (_, expert, name) in enumerate(self.levels, gates):
+            for j, (_, expert, name) in enumerate(self.levels):
                 of = slice(None) if expert < 0 else slice(expert, expert + 1)
-                psi[name][:, of] = _moved(name, psi[name][:, of], off[:, [j]])
+                psi[name][:, of] = _moved(name, psi[name][:, of], off[:, [gates + j]], self.spread[j])
             yield ((1 - h / t if point == 0 else 1 / (2 * t)) * _softmax(self.model.scores(moved) + turn),
                    by * shift[:, along] if point else 0.0, psi)
 
 
-def _moved(name, psi, by):
-    """An own parameter of which the reciprocal, or the logarithm, is moved."""
+def _moved(name, psi, by, spread):
+    """An own parameter of which the reciprocal, or the logarithm, is moved; of normal noise, of that variance of log sigma, (1/sigma)^(2/3)."""
     least, most, reciprocal = _family.OWN[name]
-    moved = 1 / np.maximum(1 / psi + by, 1 / most) if reciprocal else psi * np.exp(np.minimum(by, 20))
+    if spread > 0:
+        moved = psi * np.maximum(1 - 4 * spread / 9 - 2 * by / 3, 0.14) ** -1.5
+    else:
+        moved = 1 / np.maximum(1 / psi + by, 1 / most) if reciprocal else psi * np.exp(np.minimum(by, 20))
     return np.clip(moved, least, most)
 
 

@@ -36,7 +36,10 @@ tabulate_activation <- function(f, derivative = NULL, reach = 40, tolerance = 1e
     near <- values(f, mid + d) - values(f, mid - d)
     far <- values(f, mid + 2 * d) - values(f, mid - 2 * d)
     # Of the ends from inside: beyond them the curve goes on as it came, and a jump there is not its way.
-    end <- function(at, d) sum(values(f, at + d * 1:5) * c(-77, 214, -234, 122, -25) / 12) / d
+    end <- function(at, d) {
+      within <- values(f, at + d * 1:5)
+      sum((within - within[1]) * c(-77, 214, -234, 122, -25) / 12) / d # of a constant it is 0 exactly
+    }
     c(end(z[1], h[1] / 4), (8 * near - far) / (12 * d), end(z[n], -h[n] / 4))
   }
   errors <- function(z) {

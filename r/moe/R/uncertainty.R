@@ -2,7 +2,9 @@
 #
 # (m, eta, log sigma)(x) is normal around the estimates with covariance J C J', to first order; the mean over the gate's
 # predictors and log sigma is a cubature of the third degree (Julier & Uhlmann 1997), and given those the experts' means
-# are normal. Of other families than normal noise the predictors are, in the place of the means.
+# are normal, with variances as sigma squared. The covariance is taken from sigma of the maximum to sigma as it is
+# corrected, and (estimate / sigma)^(2/3) is what is normal of sigma (Wilson & Hilferty 1931). Of other families than
+# normal noise the predictors are normal, in the place of the means.
 
 # Where the rows of the covariance belong: parts is a data frame of part, index (0 for all) and feature.
 labels_of <- function(names, features) {
@@ -23,7 +25,26 @@ uncertainty <- function(file, m) {
   if (length(file$sigma) && !is.null(corrected)) own$sigma <- rep_len(as.double(corrected), m$k)
   dispersion <- file$standard_errors$dispersion_corrected
   if (!is.null(dispersion)) own[[1]] <- rep_len(as.double(dispersion), m$k)
-  list(c = file$covariance$matrix, labels = labels_of(file$covariance$parameters, file$features), own = own)
+  of <- list(c = file$covariance$matrix, labels = labels_of(file$covariance$parameters, file$features), own = own)
+  of$corrected <- of$c
+  of$spread <- numeric(nrow(of$c)) # the variance of log sigma of normal noise; 0 of all other parameters
+  if (m$family == "gaussian") of <- corrected_of(of, m)
+  of
+}
+
+# The uncertainty with the covariance of sigma as it is corrected.
+corrected_of <- function(of, m) {
+  labels <- of$labels
+  ratio <- of$own$sigma / m$own$sigma
+  by <- vapply(seq_len(nrow(of$c)), function(a) {
+    if (labels$part[a] == "gate") 1
+    else if (labels$index[a] > 0) ratio[labels$index[a]]
+    else max(ratio)
+  }, 0)
+  of$corrected <- of$c * outer(by, by)
+  sigmas <- which(labels$part == "sigma")
+  of$spread[sigmas] <- diag(of$corrected)[sigmas] / m$own$sigma[pmax(labels$index[sigmas], 1)]^2
+  of
 }
 
 # The derivative of a mean by its parameters: column of x, or what stands at an intercept.
@@ -33,7 +54,7 @@ column_of <- function(rows, feature) if (is.na(feature)) 1 else rows$x[, feature
 # their covariance, what the experts' means, of derivatives `slope` and `g`, move with them, and their own deviations.
 around_of <- function(m, rows, slope, g) {
   labels <- m$uncertain$labels
-  c <- m$uncertain$c
+  c <- m$uncertain$corrected
   n <- nrow(rows$x)
   p <- nrow(c)
   gates <- m$k - 1
@@ -91,17 +112,19 @@ cubature <- function(m, rows, around) {
       level <- around$levels[j]
       of <- if (labels$index[level] == 0) seq_len(m$k) else labels$index[level]
       name <- labels$part[level]
-      own[[name]][, of] <- moved_own(name, own[[name]][, of], off[, gates + j])
+      own[[name]][, of] <- moved_own(name, own[[name]][, of], off[, gates + j], m$uncertain$spread[level])
     }
     list(weights = (if (point == 0) 1 - h / t else 1 / (2 * t)) * softmax(scores_of(m, moved) + turn),
          moved = if (point == 0) 0 else by * matrix(around$shift[, along, ], n), own = own)
   })
 }
 
-# An own parameter of which the reciprocal, or the logarithm, is moved.
-moved_own <- function(name, psi, by) {
+# An own parameter of which the reciprocal, or the logarithm, is moved; of normal noise, of that variance of log sigma,
+# it is (1/sigma)^(2/3).
+moved_own <- function(name, psi, by, spread) {
   limits <- own_limits[[name]]
-  moved <- if (name %in% by_reciprocal) 1 / pmax(1 / psi + by, 1 / limits[2]) else psi * exp(pmin(by, 20))
+  moved <- if (spread > 0) psi * pmax(1 - 4 * spread / 9 - 2 * by / 3, 0.14)^-1.5
+    else if (name %in% by_reciprocal) 1 / pmax(1 / psi + by, 1 / limits[2]) else psi * exp(pmin(by, 20))
   pmin(pmax(moved, limits[1]), limits[2])
 }
 
@@ -112,7 +135,10 @@ components <- function(m, rows, at) {
   around <- around_of(m, rows, at$slope, at$g)
   points <- cubature(m, rows, around)
   list(weights = bind(points, function(of) of$weights), means = bind(points, function(of) at$mean + of$moved),
-       deviations = bind(points, function(of) sqrt(of$own$sigma^2 + around$deviation^2)))
+       deviations = bind(points, function(of) {
+         sigma <- matrix(m$uncertain$own$sigma, nrow(rows$x), m$k, byrow = TRUE)
+         of$own$sigma / sigma * sqrt(sigma^2 + around$deviation^2)
+       }))
 }
 
 # The laws of another family that y is a mixture of, of rows whose rules have as many nodes: given the hidden it is the
