@@ -17,7 +17,10 @@ import (
 // SharePosterior makes of K values log P(z=i|x) + Σ_t log f_i, up to a constant, the posterior in their place, and
 // returns log Σ exp of them. Where all are −Inf, or one is no number, the posterior is even and the sum what they are.
 func SharePosterior(v []float64) float64 {
-	top, sum := floats.Max(v), 0.0
+	top, sum := floats.Max(v), 0.0 // of the numbers among them
+	if math.IsInf(top, 0) && floats.HasNaN(v) {
+		top = math.NaN()
+	}
 	for i, a := range v {
 		v[i] = math.Exp(a - top)
 		sum += v[i]
