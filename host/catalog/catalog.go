@@ -282,8 +282,10 @@ func (c Catalog) ofName(name string) string {
 func named(records []Record, name string) []Record {
 	var there, gone []Record
 	for _, r := range records {
+		if r.Name != name {
+			continue
+		}
 		switch _, err := os.Stat(r.Path); {
-		case r.Name != name:
 		case errors.Is(err, fs.ErrNotExist):
 			gone = append(gone, r)
 		case !slices.ContainsFunc(there, func(o Record) bool { return o.SHA256 == r.SHA256 }):

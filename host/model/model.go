@@ -279,6 +279,15 @@ func (p *Params) OwnOf(dst []float64, i int) []float64 {
 	return dst
 }
 
+// Permuted is v, of the experts, in the order of [Params.Relabel]: value i is at order[i].
+func Permuted(v []float64, order []int) []float64 {
+	out := make([]float64, len(v))
+	for i, to := range order {
+		out[to] = v[i]
+	}
+	return out
+}
+
 // CopyOwn gives expert to the own parameters of expert from, where each has its own.
 func (p *Params) CopyOwn(to, from int) {
 	p.Each(func(part ParamPart, values []float64) {

@@ -52,7 +52,7 @@ func SharedGate(ctx context.Context, task *search.VectorTask, given model.Rows, 
 	v := fitted.NewSharedGate(params, p.Schema.Features, s.task.Targets(), leaves)
 	v.Design, v.Approximation = s.Design, p.G.Native
 	l := s.task.Likelihood(s.given, ordered)
-	v.SharedGate.Proportions = permuted(proportions, order)
+	v.SharedGate.Proportions = model.Permuted(proportions, order)
 	for j := range v.Outputs {
 		v.Outputs[j].Baselines = baselinesOf(s.task.Problems[j].Facts)
 	}

@@ -48,7 +48,7 @@ func Model(ctx context.Context, p *problem.Problem, e *moment.Evidence, out *Out
 		Leaves:      leaves,
 		Features:    p.Schema.Features,
 		Target:      p.Schema.Target,
-		Proportions: permuted(proportions, order),
+		Proportions: model.Permuted(proportions, order),
 
 		Approximation: p.G.Native,
 	}
@@ -381,14 +381,6 @@ func path(trace []float64) []float64 {
 		if v = -math.Round(v*1e6) / 1e6; !math.IsNaN(v) && !math.IsInf(v, 0) {
 			out = append(out, v)
 		}
-	}
-	return out
-}
-
-func permuted(v []float64, order []int) []float64 {
-	out := make([]float64, len(v))
-	for i, j := range order {
-		out[j] = v[i]
 	}
 	return out
 }

@@ -194,11 +194,7 @@ func (f *Found) fewer(ctx context.Context, p *problem.Problem, places Places) er
 		if err != nil {
 			return err
 		}
-		sorted := make([]float64, len(proportions))
-		for i, to := range order {
-			sorted[to] = proportions[i]
-		}
-		f.Doubts, err = places.Doubts(ctx, p, f.Best.Params.Relabel(order), sorted)
+		f.Doubts, err = places.Doubts(ctx, p, f.Best.Params.Relabel(order), model.Permuted(proportions, order))
 		if err != nil {
 			return err
 		}

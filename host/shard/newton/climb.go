@@ -277,7 +277,7 @@ func (c *climb) sort() {
 	}
 	squares := *cmp.Or(c.Squares, new(progress.Squares))
 	if c.Squares != nil {
-		squares.Z, squares.Logits = permuted(squares.Z, to), permuted(squares.Logits, to)
+		squares.Z, squares.Logits = model.Permuted(squares.Z, to), model.Permuted(squares.Logits, to)
 		c.Squares = &squares
 	}
 	if c.kinks != nil {
@@ -303,15 +303,6 @@ func (c *climb) sort() {
 	half.Mul(c.h, back)
 	h.Mul(back.T(), &half)
 	c.At, c.Proportions, c.score, c.h = linear(c.At, to), proportions, score.RawVector().Data, numeric.Symmetric(&h)
-}
-
-// permuted has value i of v at to[i].
-func permuted(v []float64, to []int) []float64 {
-	out := make([]float64, len(v))
-	for i, j := range to {
-		out[j] = v[i]
-	}
-	return out
 }
 
 // step chooses the point of the next pass, no farther than that length, or ends the climb.
