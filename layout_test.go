@@ -104,7 +104,7 @@ var imports = map[string][]string{
 	"host/sample":  {"host/model", "host/mixture", "host/mixture/joint", "host/dataset", "internal/memory", "internal/numeric", "internal/stream", gonum},
 	"host/terms":   {"host/model", "host/scaling", "host/dataset", "internal/numeric", "internal/setting"},
 	"host/loss":    {"internal/kernel", "host/model", "host/mixture", "host/mixture/joint", "host/loss/constraint", "host/loss/gram", "host/loss/shrinkage", "internal/numeric", gonum},
-	"host/infer":   {"host/model", "host/mixture", "host/loss", "host/infer/leaveoneout", "host/infer/sandwich", "internal/numeric", gonum},
+	"host/infer":   {"host/model", "host/mixture", "host/mixture/joint", "host/loss", "host/infer/leaveoneout", "host/infer/sandwich", "internal/numeric", gonum},
 	"host/native":  {"sdk", "host/model", "internal/kernel", "internal/numeric", gonum},
 	"host/fitted":  {"host/model", "host/mixture", "host/mixture/joint", "host/dataset", "host/fitted/check", "host/fitted/jsonfile", "host/fitted/progress", "host/fitted/stated", "host/infer", "host/native", "host/scaling", "host/terms", "internal/atomicfile", "internal/numeric", gonum},
 	// Below the fitted model: its file as JSON, what may stand in it, activations, and how far passes have come.

@@ -474,16 +474,22 @@ func convertRows(m *mat.Dense, parameters []loss.Parameter, d int, mean, sd []fl
 // parameter itself in a copy of p's shape; 0 where a parameter was not free.
 func (c *Covariance) Errors(p *model.Params) *model.Params {
 	out := p.Like()
-	for at, q := range c.Parameters {
-		*q.In(out) = math.Sqrt(c.Matrix.At(at, at))
-	}
+	c.WriteErrors(func(q loss.Parameter) *float64 { return q.In(out) })
 	return out
+}
+
+// WriteErrors writes the standard errors of the parameters to their places.
+func (c *Covariance) WriteErrors(in func(q loss.Parameter) *float64) {
+	for at, q := range c.Parameters {
+		*in(q) = math.Sqrt(c.Matrix.At(at, at))
+	}
 }
 
 // Names returns the parameters' names, with experts counted from 1:
 // expert1:FEATURE, expert1:(intercept), gate1:FEATURE, sigma or sigma1, and likewise
-// other own parameters of the density, offset and scale.
-func (c *Covariance) Names(features []string) []string {
+// other own parameters of the density, offset and scale. Those of one of several targets begin with its name, and what
+// their normal noise has beside its levels are correlations.
+func (c *Covariance) Names(features []string, targets ...string) []string {
 	type kind struct {
 		part model.ParamPart
 		own  int
@@ -494,13 +500,22 @@ func (c *Covariance) Names(features []string) []string {
 	}
 	names := make([]string, len(c.Parameters))
 	for at, q := range c.Parameters {
+		index, m := q.Index, len(targets)
 		whose := [...]string{model.Expert: "expert", model.Gate: "gate", model.Noise: "sigma", model.Offset: "offset",
 			model.Scale: "scale"}[q.Part]
-		if q.Part == model.Noise && len(c.own) > 0 {
-			whose = c.own[q.Own].Name
+		switch {
+		case q.Part == model.Expert && m > 0:
+			whose, index = targets[index%m]+":expert", index/m
+		case q.Part == model.Noise && q.Own < m:
+			whose = targets[q.Own] + ":sigma"
+		case q.Part == model.Noise && len(c.own) > 0:
+			whose = c.own[q.Own-m].Name
+		case q.Part == model.Noise && m > 0:
+			a, b := model.LowerAt(q.Own - m)
+			whose = targets[b] + ":" + targets[a] + ":correlation"
 		}
 		if q.Feature >= 0 || several[kind{q.Part, q.Own}] > 1 || q.Part == model.Noise && c.levels > 1 {
-			whose += fmt.Sprint(q.Index + 1)
+			whose += fmt.Sprint(index + 1)
 		}
 		switch {
 		case q.Feature < 0:

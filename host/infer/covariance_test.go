@@ -318,6 +318,19 @@ func TestNames(t *testing.T) {
 	if got := c.Names([]string{"a", "b"}); !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
+	// Of several targets, whose noise is correlated or has own parameters beside the levels.
+	c = &Covariance{d: 2, levels: 2, Parameters: []loss.Parameter{
+		{Part: model.Expert, Index: 4, Feature: 0}, {Part: model.Expert, Index: 2, Feature: 2}, {Part: model.Gate, Index: 0, Feature: 2},
+		{Part: model.Noise, Feature: -1}, {Part: model.Noise, Index: 1, Feature: -1, Own: 2}, {Part: model.Noise, Index: 1, Feature: -1, Own: 4},
+	}}
+	want = []string{"v:expert2:a", "w:expert1:(intercept)", "gate1:(intercept)", "u:sigma1", "w:sigma2", "u:w:correlation2"}
+	if got := c.Names([]string{"a", "b"}, "u", "v", "w"); !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	c = &Covariance{own: mixture.StudentT{}.Own(), levels: 1, Parameters: []loss.Parameter{{Part: model.Noise, Feature: -1, Own: 2}, {Part: model.Noise, Feature: -1, Own: 3}}}
+	if got, want := c.Names(nil, "u", "v"), []string{"sigma", "dof"}; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
 	// Of a dof for every expert, of which that of the first is held, the other says whose it is.
 	c = &Covariance{own: mixture.StudentT{}.Own(), levels: 2, Parameters: []loss.Parameter{
 		{Part: model.Noise, Feature: -1}, {Part: model.Noise, Index: 1, Feature: -1}, {Part: model.Noise, Own: 1, Index: 1, Feature: -1},

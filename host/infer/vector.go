@@ -2,12 +2,13 @@ package infer
 
 import (
 	"context"
-	"fmt"
 	"math"
 
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/gatedlearning/moe/host/loss"
+	"github.com/gatedlearning/moe/host/mixture"
+	"github.com/gatedlearning/moe/host/mixture/joint"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/internal/numeric"
 )
@@ -22,7 +23,10 @@ func EstimateVector(ctx context.Context, l *loss.Vector, p *model.VectorParams, 
 	if err != nil {
 		return nil, err
 	}
-	c.d = p.D
+	c.d, c.levels = p.D, len(p.Noise)
+	for _, q := range joint.Of(p.Family).Own(p.M) {
+		c.own = append(c.own, mixture.OwnParameter{Name: q.Name})
+	}
 	c.noiseFromFactors(p)
 	return c, c.check()
 }
@@ -34,7 +38,7 @@ func (c *Covariance) noiseFromFactors(p *model.VectorParams) {
 	for i := range n {
 		jacobian.Set(i, i, 1)
 	}
-	shape := noiseShape(p)
+	shape := p.M + len(p.Noise[0].Others())
 	first := n - len(p.Noise)*shape
 	for s, noise := range p.Noise {
 		at := first + s*shape
@@ -50,11 +54,6 @@ func (c *Covariance) noiseFromFactors(p *model.VectorParams) {
 	left.Mul(jacobian, c.Matrix)
 	both.Mul(&left, jacobian.T())
 	c.Matrix = numeric.Symmetric(&both)
-}
-
-// noiseShape is the number of parameters of one noise of p.
-func noiseShape(p *model.VectorParams) int {
-	return p.M + len(p.Noise[0].Others())
 }
 
 // noiseJacobian is ∂(σ, ρ)/∂(log s, u) of normal noise. With L = U⁻¹, l_c its column c,
@@ -92,76 +91,4 @@ func noiseJacobian(noise model.VectorNoise) *mat.Dense {
 		}
 	}
 	return out
-}
-
-// noiseParameters is the number of those of all noises.
-func noiseParameters(c *Covariance) (n int) {
-	for _, q := range c.Parameters {
-		if q.Part == model.Noise {
-			n++
-		}
-	}
-	return n
-}
-
-// VectorErrors writes the standard errors of [EstimateVector] to their parameters'
-// places: of coordinate c to se[c], and of what noise level s has beside its scales,
-// correlations or the own parameters of a family, to others[s].
-func VectorErrors(c *Covariance, se []*model.Params, others [][]float64) {
-	m, shape := len(se), noiseParameters(c)/len(others)
-	for at, q := range c.Parameters {
-		v := math.Sqrt(c.Matrix.At(at, at))
-		switch {
-		case q.Part == model.Noise && q.Index%shape < m:
-			se[q.Index%shape].Sigma[q.Index/shape] = v
-		case q.Part == model.Noise:
-			others[q.Index/shape][q.Index%shape-m] = v
-		case q.Part == model.Expert && q.Feature == c.d:
-			se[q.Index%m].RegressorIntercepts[q.Index/m] = v
-		case q.Part == model.Expert:
-			se[q.Index%m].Regressor(q.Index / m)[q.Feature] = v
-		default:
-			for _, p := range se {
-				if q.Feature == c.d {
-					p.GatingIntercepts[q.Index] = v
-				} else {
-					p.Gate(q.Index)[q.Feature] = v
-				}
-			}
-		}
-	}
-}
-
-// VectorNames are the names of the parameters of [EstimateVector] with so many noise
-// levels, as of [Covariance.Names]: those of a target begin with its name. Those that the noise has beside its scales
-// are called own, or are correlations where that is empty.
-func VectorNames(c *Covariance, features, targets, own []string, levels int) []string {
-	m, shape := len(targets), noiseParameters(c)/levels
-	level := func(s int) string {
-		if levels == 1 {
-			return ""
-		}
-		return fmt.Sprint(s + 1)
-	}
-	names := make([]string, len(c.Parameters))
-	for at, q := range c.Parameters {
-		feature := "(intercept)"
-		if q.Feature >= 0 && q.Feature < c.d {
-			feature = features[q.Feature]
-		}
-		switch {
-		case q.Part == model.Noise && q.Index%shape < m:
-			names[at] = targets[q.Index%shape] + ":sigma" + level(q.Index/shape)
-		case q.Part == model.Noise && len(own) > 0:
-			names[at] = own[q.Index%shape-m] + level(q.Index/shape)
-		case q.Part == model.Noise:
-			a, b := model.LowerAt(q.Index%shape - m)
-			names[at] = targets[b] + ":" + targets[a] + ":correlation" + level(q.Index/shape)
-		case q.Part == model.Expert:
-			names[at] = fmt.Sprintf("%s:expert%d:%s", targets[q.Index%m], q.Index/m+1, feature)
-		default:
-			names[at] = fmt.Sprintf("gate%d:%s", q.Index+1, feature)
-		}
-	}
-	return names
 }

@@ -50,15 +50,12 @@ func (w *work) writeScores(out [][]float64, o *layout) {
 	w.differentiate()
 	w.DifferentiateNoise()
 	for at, q := range o.parameters {
-		dst, of := out[at][:w.N], mixture.Argument{Part: q.Part, Index: q.Index}
-		switch q.Part {
-		case model.Offset, model.Scale:
+		dst := out[at][:w.N]
+		if q.Part == model.Offset || q.Part == model.Scale {
 			w.scoreOutput(dst, q, len(w.P.Offset))
 			continue
-		case model.Noise:
-			of.Index, of.Own = o.levelOf(at - o.atNoise)
 		}
-		w.By(dst, of)
+		w.By(dst, mixture.Argument{Part: q.Part, Index: q.Index, Own: q.Own})
 		if q.Feature >= 0 {
 			kernel.Mul(dst, dst, w.Cols[q.Feature])
 		}

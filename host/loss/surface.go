@@ -58,8 +58,8 @@ func (l *surface[P]) N() int {
 // Dim returns the number of free parameters.
 func (l *surface[P]) Dim() int { return len(l.parameters) }
 
-// Parameters lists the free parameters in the order of θ. Of M targets Index is i·M+c of a coefficient of a_ic, and of
-// those of noise level s s·q+l, with q parameters each: log s_l for l < M, then the u_cb by rows.
+// Parameters lists the free parameters in the order of θ. Of M targets Index is i·M+c of a coefficient of a_ic, and Own
+// of those of a noise l of log s_l for l < M, then the u_cb by rows.
 func (l *surface[P]) Parameters() []Parameter { return slices.Clone(l.parameters) }
 
 // Params returns the parameters at θ.
@@ -75,6 +75,9 @@ func (l *surface[P]) Theta(p P) []float64 {
 	l.pack(theta, l.in(p))
 	return theta
 }
+
+// In returns where parameters stand in p.
+func (l *surface[P]) In(p P) func(q Parameter) *float64 { return l.in(p) }
 
 // Ties are the places in θ of every coefficient that is the same in all experts.
 func (l *surface[P]) Ties() [][]int { return l.ties }
@@ -146,7 +149,7 @@ func (l *surface[P]) Degenerate(ctx context.Context, p P) (bool, error) {
 			return true, nil
 		}
 		for c := range l.m {
-			q := Parameter{Part: model.Noise, Index: l.scaleAt(i, c)}
+			q := Parameter{Part: model.Noise, Index: i, Own: c}
 			if l.free.LeastSigma == 0 && math.Log(*in(q)) < l.ends[c].least+math.Ln2 {
 				return true, nil
 			}

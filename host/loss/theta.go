@@ -58,7 +58,7 @@ type Parameter struct {
 	Part    model.ParamPart
 	Index   int // of the expert, the gate, the noise level or the output
 	Feature int // the coefficient's; D for an intercept, −1 for what is no coefficient
-	Own     int // of [model.Noise] which of the density's own parameters; 0 is σ
+	Own     int // of [model.Noise] which of the density's own parameters; 0 is σ, and below M that of target Own
 }
 
 // In returns the parameter's place in p, which must have it.
@@ -234,10 +234,8 @@ func (o *layout) list() (out []Parameter) {
 	}
 	if o.free.Sigma {
 		for m := range o.noises {
-			q := Parameter{Part: model.Noise, Index: m, Feature: -1}
-			if o.joined == nil {
-				q.Index, q.Own = o.levelOf(m)
-			}
+			q := Parameter{Part: model.Noise, Feature: -1}
+			q.Index, q.Own = o.levelOf(m)
 			out = append(out, q)
 		}
 	}
@@ -264,14 +262,6 @@ func (o *layout) noise(m int) int     { return o.place(o.free.Sigma, o.atNoise+m
 
 // noiseAt returns the place of parameter l of noise level s: log s_l for l < M.
 func (o *layout) noiseAt(s, l int) int { return o.noise(s*o.own + l) }
-
-// scaleAt is the Index of the scale of target c at noise level s.
-func (o *layout) scaleAt(s, c int) int {
-	if o.joined == nil {
-		return s
-	}
-	return s*o.own + c
-}
 
 // pairOf returns c and b of the u_cb that is parameter l ≥ M of a noise.
 func (o *layout) pairOf(l int) (c, b int) { return model.LowerAt(l - o.m) }
@@ -329,7 +319,7 @@ func (o *layout) endsOf(at int) span {
 // with those of all others.
 func (o *layout) each(in func(q Parameter) *float64, coef, scale func(at int, v *float64)) {
 	for at, q := range o.parameters {
-		if q.Part == model.Noise && (o.joined == nil || q.Index%o.own < o.m) {
+		if q.Part == model.Noise && (o.joined == nil || q.Own < o.m) {
 			scale(at, in(q))
 		} else {
 			coef(at, in(q))

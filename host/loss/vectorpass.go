@@ -72,11 +72,11 @@ func (s *vectorPasses) in(p *model.VectorParams) func(q Parameter) *float64 {
 	return func(q Parameter) *float64 {
 		switch {
 		case q.Part == model.Noise:
-			n, l := p.Noise[q.Index/s.own], q.Index%s.own
-			if l < s.m {
-				return &n.Scale[l]
+			n := p.Noise[q.Index]
+			if q.Own < s.m {
+				return &n.Scale[q.Own]
 			}
-			return &n.Others()[l-s.m]
+			return &n.Others()[q.Own-s.m]
 		case q.Part == model.Expert && q.Feature == s.d:
 			return &p.RegressorIntercepts[q.Index]
 		case q.Part == model.Expert:

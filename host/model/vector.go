@@ -79,6 +79,19 @@ func (p *VectorParams) Clone() *VectorParams {
 	return &c
 }
 
+// Like returns zero parameters of p's shape.
+func (p *VectorParams) Like() *VectorParams {
+	c := p.Clone()
+	for _, values := range [...][]float64{c.Regressors, c.RegressorIntercepts, c.Gating, c.GatingIntercepts} {
+		clear(values)
+	}
+	for _, n := range c.Noise {
+		clear(n.Scale)
+		clear(n.Others())
+	}
+	return c
+}
+
 // Regressor returns a_ic; the slice aliases p.
 func (p *VectorParams) Regressor(i, c int) []float64 {
 	at := (i*p.M + c) * p.D

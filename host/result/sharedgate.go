@@ -14,7 +14,6 @@ import (
 	"github.com/gatedlearning/moe/host/fitted/stated"
 	"github.com/gatedlearning/moe/host/infer"
 	"github.com/gatedlearning/moe/host/loss"
-	"github.com/gatedlearning/moe/host/mixture/joint"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/optim"
 	"github.com/gatedlearning/moe/host/problem"
@@ -208,36 +207,25 @@ func (s *vector) uncertainty(ctx context.Context, v *fitted.Vector, l *loss.Vect
 // a family's own parameters.
 func (s *vector) standardErrors(c *infer.Covariance, l *loss.Vector, params *model.VectorParams,
 	of *infinity) (targets []*fitted.StandardErrors, correlations [][][]float64, own fitted.Own) {
-	var se []*model.Params
-	for j := range params.M {
-		se = append(se, params.Coordinate(j).Like())
-	}
-	others := make([][]float64, len(params.Noise))
-	for level, n := range params.Noise {
-		others[level] = make([]float64, len(n.Others()))
-	}
-	infer.VectorErrors(c, se, others)
-	for _, q := range l.Parameters() {
-		if of.has(q) {
-			for _, one := range se {
-				*q.In(one) = math.NaN()
-			}
+	se := writeErrors(params.Like(), c, l, params, of)
+	for j := range se.M {
+		one := se.Coordinate(j)
+		for level, n := range se.Noise {
+			one.Sigma[level] = n.Scale[j]
 		}
-	}
-	for j := range se {
-		out := fitted.NewStandardErrors(string(c.Kind), se[j], true)
+		out := fitted.NewStandardErrors(string(c.Kind), one, true)
 		out.Clusters = clusters(c, s.task.Problems[0])
 		targets = append(targets, out)
 	}
 	if params.Family != "" {
-		own = fitted.OwnOfSeveral(params, func(level int) []float64 { return others[level] })
+		own = fitted.OwnOfSeveral(params, func(level int) []float64 { return se.Noise[level].Own })
 	}
-	for _, of := range others {
+	for _, n := range se.Noise {
 		if !s.task.Full {
 			break
 		}
 		matrix := mat.NewSymDense(params.M, nil)
-		for l, v := range of {
+		for l, v := range n.Lower {
 			a, b := model.LowerAt(l)
 			matrix.SetSym(a, b, v)
 		}
@@ -287,12 +275,7 @@ func (s *vector) noteErrors(v *fitted.Vector, c *infer.Covariance, l *loss.Vecto
 				"their standard errors are there", n, mostCovariance))
 		return
 	}
-	var own []string
-	for _, q := range joint.Of(params.Family).Own(params.M) {
-		own = append(own, q.Name)
-	}
-	names := infer.VectorNames(c, v.Features, s.task.Targets(), own, len(params.Noise))
-	sg.Covariance = &fitted.Covariance{Parameters: names, Matrix: rowsOf(c.Matrix)}
+	sg.Covariance = &fitted.Covariance{Parameters: c.Names(v.Features, s.task.Targets()...), Matrix: rowsOf(c.Matrix)}
 }
 
 // compare measures every target against its truth.

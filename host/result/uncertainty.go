@@ -178,14 +178,22 @@ func (o *optimum) covariance(ctx context.Context, kind infer.Kind) (*infer.Covar
 	return c, err
 }
 
-// errors are the standard errors of a covariance, NaN for coefficients of the gate without a finite
+// estimated is a likelihood of parameters P of which some were estimated.
+type estimated[P any] interface {
+	Parameters() []loss.Parameter
+	In(p P) func(q loss.Parameter) *float64
+	Theta(p P) []float64
+	AtZero(theta []float64) []bool
+}
+
+// writeErrors writes the standard errors of a covariance at p to se: NaN for coefficients of the gate without a finite
 // optimum, and for slopes that a lasso has brought to 0.
-func (o *optimum) errors(c *infer.Covariance) *model.Params {
-	se := c.Errors(o.params)
-	zero := o.l.AtZero(o.l.Theta(o.params))
-	for i, q := range o.l.Parameters() {
-		if o.has(q) || zero[i] {
-			*q.In(se) = math.NaN()
+func writeErrors[P any](se P, c *infer.Covariance, l estimated[P], p P, of *infinity) P {
+	in, zero := l.In(se), l.AtZero(l.Theta(p))
+	c.WriteErrors(in)
+	for i, q := range l.Parameters() {
+		if of.has(q) || zero[i] {
+			*in(q) = math.NaN()
 		}
 	}
 	return se
@@ -194,7 +202,8 @@ func (o *optimum) errors(c *infer.Covariance) *model.Params {
 // standardErrors are those of a covariance as files state them.
 func (o *optimum) standardErrors(c *infer.Covariance) *fitted.StandardErrors {
 	free := o.p.Shape.Estimated()
-	out := fitted.NewStandardErrors(string(c.Kind), o.errors(c), free.Sigma)
+	out := fitted.NewStandardErrors(string(c.Kind), writeErrors(o.params.Like(), c, o.l, o.params, &o.infinity),
+		free.Sigma)
 	if free.FixedScale {
 		out.OutputScale.Scale = nil
 	}
