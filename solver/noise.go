@@ -73,13 +73,13 @@ func noiseOn(grid *gauss.Grid, name string, t Transform) (Noise, error) {
 		q24: [4]float64{2: e[atMixed], 3: e[atMixed+1]},
 		q23: e[atMixed+2], q23z: e[atMixed+3],
 	}
+	size := func(z, g float64) float64 { return math.Abs(q44.at(g-mean)) * math.Pow(gauss.Hermite(4, z), 2) }
 	beyond := func(from float64) float64 {
-		return grid.Mean(func(z, g float64) float64 {
-			return max(0, math.Copysign(math.Abs(q44.at(g-mean))*math.Pow(gauss.Hermite(4, z), 2), math.Abs(z)-from))
-		})
+		return grid.Mean(func(z, g float64) float64 { return max(0, math.Copysign(size(z, g), math.Abs(z)-from)) })
 	}
-	last := beyond(gauss.Range - 1) // where that is more than the panel before has, the grid does not hold V4
-	if math.IsInf(n.V4, 0) || math.IsNaN(n.V4) || last > 1e-6*e[at44+4] && 2*last > beyond(gauss.Range-2) {
+	tail := grid.Tail(func(z, g float64) float64 { return math.Log(size(z, g)) })
+	last := beyond(grid.Reach() - 1) // where that is more than the panel before has, the grid does not hold V4
+	if tail != nil || !(math.Abs(n.V4) < math.Inf(1)) || last > 1e-6*e[at44+4] && 2*last > beyond(grid.Reach()-2) {
 		return Noise{}, fmt.Errorf("noise of activation %q: V4 is infinite: g %w", name, gauss.ErrGrowth)
 	}
 	return n, nil

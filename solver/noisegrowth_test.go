@@ -13,6 +13,7 @@ func TestNoiseInfinite(t *testing.T) {
 	for text, finite := range map[string]bool{
 		"z": true, "max(z,0)": true, "tanh(z)": true, "exp(z)": true, "exp(2*z)": true, "exp(z^2/20)": true, "cosh(z)": true, "z^3+z": true,
 		"exp(z^2/10)": false, "exp(z^2/15)": false, "z*exp(z^2/12)": false, "exp(z^2/16)": false,
+		"exp(z^2/15.9)*z/(1+z^4)": false, "exp(z^2/17)*z/(1+z^4)": true,
 	} {
 		act, err := expression.Parse("expr: "+text, nil)
 		if err != nil {

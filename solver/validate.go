@@ -36,7 +36,7 @@ func Validate(ctx context.Context, act sdk.Activation, sigma float64) (*Validati
 	grid, err := gauss.NewGrid(ctx, act.Eval, info.Kinks) // for all expectations of g
 	if errors.Is(err, gauss.ErrGrowth) {
 		v.Verdict.Cond = 1
-		v.Verdict.Fail("g " + gauss.ErrGrowth.Error())
+		v.Verdict.Fail("g " + err.Error())
 		return v, nil
 	}
 	if err != nil {

@@ -24,7 +24,7 @@ const (
 	// it peaks at √(8m+8); at ±20 it has fallen below its peak by more than
 	// e^{−100} for m ≤ 4. For g = e^z it is a normal density around 8, and 20 is
 	// twelve standard deviations away. A g that outgrows the range is found by
-	// what its outermost panels contribute.
+	// what its outermost panels contribute, and integrated over a wider one.
 	Range = 20
 
 	order     = 16      // nodes of a panel
@@ -39,7 +39,8 @@ const (
 	agree = 1e-14
 )
 
-// ErrGrowth says that moments do not exist, or not within [Range].
+// ErrGrowth says that moments do not exist. Other errors that are ErrGrowth say that they come from beyond the widest
+// range, or that it cannot be told.
 var ErrGrowth = errors.New("grows too fast for its moments under N(0,1)")
 
 // A Func evaluates a function at a batch of points: dst_i = f(z_i), with dst
@@ -50,9 +51,13 @@ type Func func(ctx context.Context, dst, z []float64) error
 // to it, a coarse and a fine one. Every further expectation that is made of g
 // and z comes from them without another call of g.
 type Grid struct {
-	coarse rule // order nodes a panel
-	fine   rule // children·order nodes a panel
+	coarse rule    // order nodes a panel
+	fine   rule    // children·order nodes a panel
+	reach  float64 // half-width of the range
 }
+
+// Reach is the half-width of the range that the grid is over.
+func (g *Grid) Reach() float64 { return g.reach }
 
 // rule is a list of nodes, their weights (density included) and values of g.
 type rule struct{ z, w, g []float64 }
@@ -70,13 +75,25 @@ func (r *rule) add(o rule, from, to int) {
 // estimates). Kinks are where g is not smooth, in any order.
 //
 // It is an error if g fails, has a value that is not finite, or has no fourth
-// moment ([ErrGrowth]).
+// moment ([ErrGrowth]). A g with moments from beyond [Range] has a wider grid.
 func NewGrid(ctx context.Context, g Func, kinks []float64) (*Grid, error) {
-	edges, err := panels(kinks)
+	grid, err := newGrid(ctx, g, kinks, Range)
+	if err != errBeyond && err != errUnclear {
+		return grid, err
+	}
+	wider, far := newGrid(ctx, g, kinks, wide)
+	if none := (*ValueError)(nil); errors.As(far, &none) { // it overflows there
+		return nil, err
+	}
+	return wider, far
+}
+
+func newGrid(ctx context.Context, g Func, kinks []float64, reach float64) (*Grid, error) {
+	edges, err := panels(kinks, reach)
 	if err != nil {
 		return nil, err
 	}
-	grid := &Grid{}
+	grid := &Grid{reach: reach}
 	doubt, err := evaluate(ctx, g, nodes(edges))
 	if err != nil {
 		return nil, err
@@ -88,7 +105,7 @@ func NewGrid(ctx context.Context, g Func, kinks []float64) (*Grid, error) {
 			return nil, err
 		}
 		if test == nil {
-			if test, err = newFeatures(parts); err != nil {
+			if test, err = newFeatures(parts, reach); err != nil {
 				return nil, err
 			}
 		}
@@ -179,13 +196,13 @@ func (g *Grid) Points() (z, value []float64) {
 const epsilon = 1.0 / (1 << 53)
 
 // panels cuts the range at the kinks and then into panels of width 1 at most.
-func panels(kinks []float64) ([][2]float64, error) {
-	cuts := []float64{-Range, Range}
+func panels(kinks []float64, reach float64) ([][2]float64, error) {
+	cuts := []float64{-reach, reach}
 	for _, k := range kinks {
 		if math.IsNaN(k) {
 			return nil, errors.New("a kink is not a number")
 		}
-		if math.Abs(k) < Range {
+		if math.Abs(k) < reach {
 			cuts = append(cuts, k)
 		}
 	}
@@ -270,7 +287,7 @@ type features struct {
 
 const numFeatures = 5*4 + 1
 
-func newFeatures(r rule) (*features, error) {
+func newFeatures(r rule, reach float64) (*features, error) {
 	var m0, m1, m2 float64
 	for i, w := range r.w {
 		m0 += w
@@ -287,15 +304,40 @@ func newFeatures(r rule) (*features, error) {
 	if t.sd > 0 {
 		t.tol = max(agree, 64*epsilon*math.Abs(t.mean)/t.sd)
 	}
+	if err := t.grows(r, reach); err != nil {
+		return nil, err
+	}
 	_, t.scale = t.integrate(r, 0, len(r.z))
-	_, tail := t.integrate(r, 0, order*children)
+	_, left := t.integrate(r, 0, order*children)
 	_, right := t.integrate(r, len(r.z)-order*children, len(r.z))
 	for j, s := range t.scale[:numFeatures-1] {
-		if math.IsInf(s, 0) || math.IsNaN(s) || max(tail[j], right[j]) > 1e-6*s {
-			return nil, ErrGrowth
+		if math.IsInf(s, 0) || math.IsNaN(s) || max(left[j], right[j]) > 1e-6*s {
+			return nil, errBeyond
 		}
 	}
 	return t, nil
+}
+
+// grows is an error where E[g⁴·Z⁴] is not finite, cannot be told to be, or is not to be had on the range. That is so
+// with the mean taken off and without, and a growth that has only begun may be hidden by either.
+func (t *features) grows(r rule, reach float64) error {
+	centred, plain := make([]float64, len(r.z)), make([]float64, len(r.z))
+	most := 0.0
+	for i, z := range r.z {
+		centred[i] = 4*math.Log(math.Abs((r.g[i]-t.mean)*z)) - z*z/2
+		plain[i] = 4*math.Log(math.Abs(r.g[i]*z)) - z*z/2
+		most = max(most, math.Abs(r.g[i]*z))
+	}
+	err, other := tail(reach, r.z, centred), tail(reach, r.z, plain)
+	switch {
+	case err == ErrGrowth || other == ErrGrowth:
+		return ErrGrowth
+	case err != nil || other != nil:
+		return errUnclear
+	case reach > Range && !(max(t.sd, most*most*most*most) < math.Inf(1)):
+		return errBeyond
+	}
+	return nil
 }
 
 // integrate returns the features' integrals, and those of their absolute

@@ -95,7 +95,7 @@ func largest(v []float64) float64 { return max(slices.Max(v), -slices.Min(v)) }
 // within cuts the range [−reach, reach] as [panels] does its own, and at
 // ±measureReach.
 func within(kinks []float64, reach float64) ([][2]float64, error) {
-	all, err := panels(append([]float64{-reach, -measureReach, measureReach, reach}, kinks...))
+	all, err := panels(append([]float64{-reach, -measureReach, measureReach, reach}, kinks...), Range)
 	if err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@ package gauss
 import (
 	"cmp"
 	"context"
+	"errors"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -80,13 +81,13 @@ func TestFeaturesOfWeights(t *testing.T) {
 	for i, g := range r.g {
 		variance += r.w[i] * math.Pow(g-mean, 2) / mass
 	}
-	f, err := newFeatures(r)
+	f, err := newFeatures(r, Range)
 	if err != nil || math.Abs(f.mean-mean) > 1e-13 || math.Abs(f.sd-math.Sqrt(variance)) > 1e-13 {
 		t.Errorf("%+v, %v, want mean %v and sd %v", f, err, mean, math.Sqrt(variance))
 	}
 	for _, i := range []int{0, part / 2, part - 1, n - part, n - part/2, n - 1} {
 		r.w[i] = 1
-		if _, err := newFeatures(r); err != ErrGrowth {
+		if _, err := newFeatures(r, Range); !errors.Is(err, ErrGrowth) {
 			t.Errorf("with weight at node %d of %d: %v", i, n, err)
 		}
 		r.w[i] = 0
@@ -96,7 +97,7 @@ func TestFeaturesOfWeights(t *testing.T) {
 // TestScales: mean, deviation and tolerance of g, and that it is refused for either of
 // its tails.
 func TestScales(t *testing.T) {
-	edges, err := panels(nil)
+	edges, err := panels(nil, Range)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +106,7 @@ func TestScales(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return newFeatures(r)
+		return newFeatures(r, Range)
 	}
 	f, err := at(func(z float64) float64 { return 1e-3 * (1e9 + z) })
 	// The mean has rounding of 1e6, the deviation that of one value.
