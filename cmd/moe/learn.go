@@ -52,8 +52,8 @@ coefficient is above 0.
 
 Built-ins and some expressions are fitted in the place of the spline, and compared by BIC:
 a + s·g(beta·z + shift), with a, s and beta fitted too, and the shift where k is 1, with
---intercept, or where BIC prefers that. p is that of a test of whether g deviates from them
-by a spline. --json has each as an expression.`,
+--intercept, or where BIC prefers that. p is the smaller of two tests of whether g deviates
+from them by a spline, score and likelihood ratio. --json has both, and each as an expression.`,
 		Example: `  moe learn-activation data.csv --k 2 -o g.csv --model model.json --report g.html
   moe fit data.csv --activation table:g.csv --k 2 -o model.json`,
 		Args: cobra.ExactArgs(1),
@@ -258,7 +258,7 @@ func printLearned(cmd *cobra.Command, out string, l *learn.Learned, features []s
 		if !n.Converged {
 			verdict += "; not converged"
 		}
-		lines = append(lines, fmt.Sprintf("  %-45s p %-6s BIC %+.1f, %s", n.String(), pValue(n.P), n.BIC-l.BIC,
+		lines = append(lines, fmt.Sprintf("  %-45s p %-6s BIC %+.1f, %s", n.String(), pValue(n.LeastP()), n.BIC-l.BIC,
 			verdict))
 	}
 	_, err := fmt.Fprintln(textOut(cmd), strings.Join(lines, "\n"))
@@ -278,9 +278,15 @@ func bands(l *learn.Learned) string {
 	}
 	text := fmt.Sprintf("intervals of 95 %% are there up to ±%.2g", widest)
 	if b := l.Bias; b != nil {
-		text += fmt.Sprintf(", and hold no bias of the spline: one of %d knots differs by up to %.2g, with a "+
-			"standard error of %.1g, at z = %.3g",
-			b.Knots, math.Abs(b.Difference), b.SE, b.Z)
+		with := ""
+		if b.SE != nil {
+			with = fmt.Sprintf(", with a standard error of %.1g,", *b.SE)
+		}
+		text += fmt.Sprintf(", and hold no bias of the spline: one of %d knots differs by up to %.2g%s at z = %.3g",
+			b.Knots, math.Abs(b.Difference), with, b.Z)
+		if b.SE == nil {
+			text += " (its standard error cannot be given: the finer spline is no less certain there)"
+		}
 	}
 	return text
 }

@@ -150,7 +150,7 @@ func inverseRoot(h *mat.Dense) (*mat.Dense, bool) {
 	return &out, values[0] > 1e-10*values[n-1]
 }
 
-// deviating is a named curve and a spline beside it whose parameters are 0.
+// deviating is a named curve and a spline that is added to it.
 type deviating struct {
 	*named
 	beside *spline
@@ -158,10 +158,16 @@ type deviating struct {
 
 func (g *deviating) size() int { return g.named.size() + g.beside.size() }
 
+func (g *deviating) moved(delta []float64) curve {
+	own := g.named.size()
+	return &deviating{g.named.moved(delta[:own]).(*named), g.beside.moved(delta[own:]).(*spline)}
+}
+
 func (g *deviating) at(z float64, row []float64) (value, slope float64) {
 	own := g.named.size()
-	g.beside.at(z, row[own:])
-	return g.named.at(z, row[:own])
+	more, rise := g.beside.at(z, row[own:])
+	value, slope = g.named.at(z, row[:own])
+	return value + more, slope + rise
 }
 
 // The test of a named curve.
@@ -176,15 +182,14 @@ const (
 // offset, scale, regressor or any other parameter is no deviation, so that there are fewer degrees of freedom than
 // knots. A spline fitted freely would be off from a curve with a kink in any case, and its knots are where it has
 // deviated most; with the curve itself in the model nothing but deviations is left to it. With no degrees of freedom
-// nothing is tested.
-func (s *state) deviation(r *rows) (statistic float64, df int) {
+// nothing is tested. With is the state that the step begins from.
+func (s *state) deviation(r *rows) (statistic float64, df int, with *state) {
 	knots, err := knotsAt(s.indices(r), testKnots)
 	if err != nil {
-		return 0, 0
+		return 0, 0, nil
 	}
-	with := s.clone()
-	g := &deviating{s.g.(*named), newNatural(knots, make([]float64, testKnots))}
-	with.g = g
+	with = s.clone()
+	with.g = &deviating{s.g.(*named), newNatural(knots, make([]float64, testKnots))}
 	h, score, now := with.information(r)
 	p := len(score)
 	t := with.directions(r.d, now.expected, p)
@@ -245,7 +250,7 @@ func (s *state) deviation(r *rows) (statistic float64, df int) {
 	sBeside.SubVec(&sBeside, &followed)
 	var e mat.EigenSym
 	if !e.Factorize(left, true) {
-		return 0, 0
+		return 0, 0, nil
 	}
 	var vectors mat.Dense
 	e.VectorsTo(&vectors)
@@ -256,7 +261,7 @@ func (s *state) deviation(r *rows) (statistic float64, df int) {
 			df++
 		}
 	}
-	return statistic, df
+	return statistic, df, with
 }
 
 // tail is the probability of more than statistic under χ² with df degrees of freedom.
@@ -358,7 +363,11 @@ func (s *state) judge(ctx context.Context, r *rows, f *frame, l *Learned) error 
 		there, _ := fine.g.at(z, wide)
 		if d := there - here; i == 0 || math.Abs(d) > math.Abs(b.Difference) {
 			b.Z, b.Difference = z+f.move, d
-			b.SE = math.Sqrt(max(0, fine.variance(over, r.d, z, wide)-s.variance(c, r.d, z, row)))
+			b.SE = nil
+			if v := fine.variance(over, r.d, z, wide) - s.variance(c, r.d, z, row); v > 0 {
+				se := math.Sqrt(v)
+				b.SE = &se
+			}
 		}
 	}
 	l.Bias = &b

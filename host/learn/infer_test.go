@@ -218,3 +218,31 @@ func TestNamed(t *testing.T) {
 		}
 	}
 }
+
+// TestDeviating: a named curve with a spline beside it has the sum of their values and slopes, and derivatives by all
+// parameters as differences have them.
+func TestDeviating(t *testing.T) {
+	shape := shapes[slices.IndexFunc(shapes, func(s shape) bool { return s.name == "sigmoid" })]
+	g := &deviating{&named{shape: shape, offset: .3, scale: -1.2, beta: .7, shift: .2, moves: true},
+		newNatural([]float64{-2, -.8, .1, .9, 2}, []float64{.1, .3, -.2, .6, 1.4})}
+	row, other := make([]float64, g.size()), make([]float64, g.size())
+	for _, z := range []float64{-3, -1.1, .4, 1.7, 2.6} {
+		value, slope := g.at(z, row)
+		own, rise := g.named.at(z, other[:g.named.size()])
+		more, bend := g.beside.at(z, other[g.named.size():])
+		if value != own+more || slope != rise+bend {
+			t.Errorf("at %v: %v and %v, want %v and %v", z, value, slope, own+more, rise+bend)
+		}
+		const step = 1e-6
+		for j, want := range row {
+			delta := make([]float64, len(row))
+			delta[j] = step
+			up, _ := g.moved(delta).at(z, other)
+			delta[j] = -step
+			down, _ := g.moved(delta).at(z, other)
+			if got := (up - down) / (2 * step); math.Abs(got-want) > 1e-8 {
+				t.Errorf("at %v: derivative %d is %v, by differences %v", z, j, want, got)
+			}
+		}
+	}
+}

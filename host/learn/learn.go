@@ -287,12 +287,12 @@ type Point struct {
 }
 
 // Bias is the largest difference between the curve and that of a spline with a knot more in each interval, over the
-// middle 95 % of arguments, with its standard error.
+// middle 95 % of arguments, with its standard error: the root of the difference of their variances.
 type Bias struct {
-	Knots      int     `json:"knots"`
-	Z          float64 `json:"z"`
-	Difference float64 `json:"difference"`
-	SE         float64 `json:"se"`
+	Knots      int      `json:"knots"`
+	Z          float64  `json:"z"`
+	Difference float64  `json:"difference"`
+	SE         *float64 `json:"se"` // null where the finer spline's variance is not the larger, so that there is none
 }
 
 // Start is a start of the search and the log-likelihood that it came to with 6 knots on at most 4,000 rows.

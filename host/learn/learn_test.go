@@ -139,3 +139,36 @@ func TestNamedWithoutEnd(t *testing.T) {
 	}
 	t.Error("not among those with a name")
 }
+
+// TestRatio: both tests of a right function agree where its deviation is within the noise, as that of a line is to
+// a hundredth, and the likelihood ratio sees a function that the score test takes for right though BIC is far from it.
+func TestRatio(t *testing.T) {
+	testslow.Mark(t)
+	of := func(l learntest.Trial, name string) learn.Named {
+		return l.Named[slices.IndexFunc(l.Named, func(n learn.Named) bool { return n.Name == name })]
+	}
+	line := of(try(t, "expr: z", 1, 2000, .1, 1), "identity")
+	if r := line.Ratio; r == nil || math.Abs(r.Statistic/line.Statistic-1) > .01 || r.DF != line.DF || line.Rejected() {
+		t.Errorf("identity: score %v, likelihood ratio %+v", line.Statistic, line.Ratio)
+	}
+	l := try(t, "expr: sigmoid(z)", 1, 500, .1, 6)
+	wrong, right := of(l, "expr: z*sigmoid(z)"), of(l, "sigmoid")
+	if !(*wrong.P > .05) || !(wrong.BIC > l.BIC+20) {
+		t.Errorf("the score test's p is %v with a BIC of %+v", *wrong.P, wrong.BIC-l.BIC)
+	}
+	if !(wrong.Ratio.P < 1e-4) || !wrong.Rejected() || right.Rejected() {
+		t.Errorf("likelihood ratio %+v of the wrong function, %+v of the right one", wrong.Ratio, right.Ratio)
+	}
+}
+
+// TestBiasWithoutError: where the finer spline's variance is not the larger there is no standard error of how far it is off,
+// and none of 0. At a kink of little noise it is so.
+func TestBiasWithoutError(t *testing.T) {
+	testslow.Mark(t)
+	if b := try(t, "expr: abs(z)", 1, 400, .01, 1).Bias; b == nil || b.SE != nil {
+		t.Errorf("%+v", b)
+	}
+	if b := try(t, "expr: sigmoid(z)", 1, 400, .1, 1).Bias; b == nil || b.SE == nil || !(*b.SE > 0) {
+		t.Errorf("%+v", b)
+	}
+}

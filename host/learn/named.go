@@ -29,14 +29,26 @@ type Named struct {
 	BIC           float64  `json:"bic"`
 	Converged     bool     `json:"converged"` // else the likelihood still rose, and nothing is tested
 
-	// The test of whether the curve deviates from this one by a spline, χ² with DF degrees of freedom. P is null
-	// where there are none.
+	// The test of whether the curve deviates from this one by a spline, χ² with DF degrees of freedom: the score test,
+	// which knows the likelihood about this fit alone. P is null where there are none.
 	Statistic float64  `json:"statistic"`
 	DF        int      `json:"df"`
 	P         *float64 `json:"p"`
+	Ratio     *Ratio   `json:"likelihood_ratio"` // null where P is
 
 	shape shape
 }
+
+// Ratio is the likelihood ratio test of the same: Statistic is twice what the log-likelihood gains where the spline is
+// fitted beside the function. It also sees what is far from the function, where the score test may not.
+type Ratio struct {
+	Statistic float64 `json:"statistic"`
+	DF        int     `json:"df"`
+	P         float64 `json:"p"`
+}
+
+// deviatingSteps are those of the fit with the spline. One that ends before its optimum has too small a statistic.
+const deviatingSteps = 60
 
 // Eval writes the function at z to dst.
 func (n *Named) Eval(dst, z []float64) {
@@ -52,10 +64,23 @@ func (n *Named) Eval(dst, z []float64) {
 }
 
 // untested takes the test of n away.
-func (n *Named) untested() { n.Statistic, n.DF, n.P = 0, 0, nil }
+func (n *Named) untested() { n.Statistic, n.DF, n.P, n.Ratio = 0, 0, nil, nil }
 
-// Rejected says whether the test rejects the function at .05.
-func (n *Named) Rejected() bool { return n.P != nil && *n.P < .05 }
+// LeastP is the smaller p of the two tests, nil where there are none. They are of one deviation and agree where it is
+// small, so that the smaller is not corrected for their number.
+func (n *Named) LeastP() *float64 {
+	if n.P == nil || n.Ratio == nil {
+		return n.P
+	}
+	p := min(*n.P, n.Ratio.P)
+	return &p
+}
+
+// Rejected says whether one of the two tests rejects the function at .05.
+func (n *Named) Rejected() bool {
+	p := n.LeastP()
+	return p != nil && *p < .05
+}
 
 // String is the function's name with the parameters that tell it from others of the name.
 func (n *Named) String() string {
@@ -111,16 +136,31 @@ func compare(ctx context.Context, s *state, r *rows, move float64) ([]Named, err
 		}
 		n.LogLikelihood, n.BIC = done.loglik, done.bic(r)
 		if n.Converged = done.settled; n.Converged {
-			n.Statistic, n.DF = done.deviation(r)
-		}
-		if n.DF > 0 {
-			p := tail(n.Statistic, n.DF)
-			n.P = &p
+			if err := n.test(ctx, done, r); err != nil {
+				return nil, err
+			}
 		}
 		out = append(out, n)
 	}
 	slices.SortStableFunc(out, func(a, b Named) int { return cmp.Compare(a.BIC, b.BIC) })
 	return out, nil
+}
+
+// test gives n both tests of its fit, which is s.
+func (n *Named) test(ctx context.Context, s *state, r *rows) (err error) {
+	var with *state
+	n.Statistic, n.DF, with = s.deviation(r)
+	if n.DF == 0 {
+		return nil
+	}
+	p := tail(n.Statistic, n.DF)
+	n.P = &p
+	if with, err = with.climb(ctx, r, deviatingSteps, 1e-3); err != nil {
+		return err
+	}
+	gain := 2 * (with.loglik - s.loglik)
+	n.Ratio = &Ratio{gain, n.DF, tail(gain, n.DF)}
+	return nil
 }
 
 // named is g of indices that are larger by move.

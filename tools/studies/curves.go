@@ -64,7 +64,8 @@ func curves(ctx context.Context) {
 		"the true function preferred by BIC in %d\n", cases, right, near, preferred)
 }
 
-// curveSize counts how often what is true is rejected at .05, and how often a band has the true g at a point:
+// curveSize counts how often what is true is rejected at .05 by either test, and how often a band has the true g at a
+// point:
 //
 //	go -C tools/studies run . curve-size -samples 60
 //
@@ -72,20 +73,26 @@ func curves(ctx context.Context) {
 // hold with that.
 func curveSize(ctx context.Context) {
 	samples := flag.Uint64("samples", 60, "samples of each case")
+	first := flag.Uint64("first", 1, "the seed of the first of them")
+	rows := flag.Int("rows", 2000, "rows of each")
 	parse()
+	all := [4]int{}
 	for _, c := range []struct{ text, name string }{
 		{"expr: sigmoid(z)", "sigmoid"}, {"expr: softplus(z)", "expr: softplus(z)"}, {"expr: max(z, 0)", "relu"},
-		{"expr: z", "identity"},
+		{"expr: z", "identity"}, {"expr: exp(-(z - 0.7)^2)", "expr: exp(-z^2)"},
 	} {
 		for k := 1; k <= 3; k++ {
-			rejected, judged, held, bands := 0, 0, 0, 0
-			for seed := uint64(1); seed <= *samples; seed++ {
-				l := must(learntest.Try(ctx, c.text, k, 2000, .1, seed))
+			var of [4]int // judged, and rejected by the score test, the likelihood ratio and either
+			held, bands := 0, 0
+			for seed := *first; seed < *first+*samples; seed++ {
+				l := must(learntest.Try(ctx, c.text, k, *rows, .1, seed))
 				for _, n := range l.Named {
 					if n.Name == c.name && n.P != nil {
-						judged++
-						if *n.P < .05 {
-							rejected++
+						for i, is := range []bool{true, *n.P < .05, n.Ratio.P < .05, n.Rejected()} {
+							if is {
+								of[i]++
+								all[i]++
+							}
 						}
 					}
 				}
@@ -100,8 +107,10 @@ func curveSize(ctx context.Context) {
 					held++
 				}
 			}
-			fmt.Printf("%s, k = %d: rejected in %d of %d; the band in the middle holds in %d of %d\n", c.name, k,
-				rejected, judged, held, bands)
+			fmt.Printf("%s, k = %d: of %d rejected by the score test %d, the likelihood ratio %d, either %d; the band "+
+				"in the middle holds in %d of %d\n", c.name, k, of[0], of[1], of[2], of[3], held, bands)
 		}
 	}
+	fmt.Printf("of %d rejected by the score test %d, the likelihood ratio %d, either %d\n", all[0], all[1], all[2],
+		all[3])
 }

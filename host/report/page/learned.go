@@ -155,17 +155,21 @@ func curveSection(l *learn.Learned, drawn []learn.Named, target string) section 
 }
 
 func namedSection(l *learn.Learned, drawn []learn.Named) section {
-	rows := [][]string{{"function", "p", "χ²", "degrees of freedom", "BIC less the curve's"}}
+	rows := [][]string{{"function", "p", "χ² of the score", "of the likelihood ratio", "degrees of freedom",
+		"BIC less the curve's"}}
 	for _, n := range l.Named {
-		p := "–"
-		switch {
-		case n.P == nil:
-		case *n.P < .001:
+		p, ratio := "–", "–"
+		switch least := n.LeastP(); {
+		case least == nil:
+		case *least < .001:
 			p = "< 0.001"
 		default:
-			p = fmt.Sprintf("%.3f", *n.P)
+			p = fmt.Sprintf("%.3f", *least)
 		}
-		rows = append(rows, []string{n.String(), p, numeral.Significant(n.Statistic), fmt.Sprint(n.DF),
+		if n.Ratio != nil {
+			ratio = numeral.Significant(n.Ratio.Statistic)
+		}
+		rows = append(rows, []string{n.String(), p, numeral.Significant(n.Statistic), ratio, fmt.Sprint(n.DF),
 			fmt.Sprintf("%+.1f", n.BIC-l.BIC)})
 	}
 	var items []string
@@ -174,9 +178,9 @@ func namedSection(l *learn.Learned, drawn []learn.Named) section {
 	}
 	return section{
 		Title: "Functions with a name",
-		Reading: "Each was fitted in the place of the curve, with everything else. p is that of a test of whether " +
-			"g deviates from it by a spline: below .05 g is another function. A p above says no more than that the " +
-			"rows do not tell them apart. A BIC below 0 prefers the function to the curve.",
+		Reading: "Each was fitted in the place of the curve, with everything else. p is the smaller " +
+			"of two tests of whether g deviates from it by a spline: below .05 g is another function. A p above says " +
+			"no more than that the rows do not tell them apart. A BIC below 0 prefers the function to the curve.",
 		Items:  items,
 		Tables: []table{asTable(rows)},
 	}
@@ -237,9 +241,12 @@ func learnedDoubts(l *learn.Learned) []string {
 		out = append(out, "No standard errors: "+l.Unjudged+".")
 	}
 	if b := l.Bias; b != nil {
-		out = append(out, fmt.Sprintf("A spline of %d knots differs from this one by up to %.2g, with a standard "+
-			"error of %.1g, at index %.3g: the bias of this one is about as much there.",
-			b.Knots, math.Abs(b.Difference), b.SE, b.Z))
+		with := "; its standard error cannot be given, for the finer spline is no less certain there"
+		if b.SE != nil {
+			with = fmt.Sprintf(", with a standard error of %.1g", *b.SE)
+		}
+		out = append(out, fmt.Sprintf("A spline of %d knots differs from this one by up to %.2g at index %.3g%s. The "+
+			"bias of this one is about as much there.", b.Knots, math.Abs(b.Difference), b.Z, with))
 	}
 	if l.Even {
 		out = append(out, fmt.Sprintf("g is even about %.3g as far as it is known: the sign of every expert's "+
