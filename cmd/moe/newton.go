@@ -58,7 +58,7 @@ before, or of the sums of moe moments, is refused.`,
 	flags := cmd.Flags()
 	flags.StringVar(&f.model, "at", "", "the `MODEL` at whose parameters the sums are taken (required)")
 	flags.StringVar(&f.roles[model.Weights], "weights", "",
-		"column `NAME` of observation weights: a row of weight w counts as w rows")
+		"column `NAME` of observation weights: a row of weight w counts as w rows (default that of MODEL)")
 	flags.StringVar(&f.roles[model.Groups], "group", "",
 		"column `NAME` of the ids of groups: rows of one have one expert (default that of MODEL)")
 	flags.IntVar(&f.threads, "threads", 0, "threads to use (default one per processor); the result is the same")

@@ -162,7 +162,7 @@ func (b *blocks) flush(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := b.bad.err(b.schema.Name, b.total, b.schema.Target); err != nil {
+	if err := b.bad.err(b.schema.Name, b.total, b.schema.Target, b.targets); err != nil {
 		return err
 	}
 	if b.total == b.dropped {

@@ -122,8 +122,9 @@ func (b *badCells) add(row int, c cell) {
 	}
 }
 
-// err returns the error that names what was collected in so many rows, or nil.
-func (b *badCells) err(file string, rows int, target string) error {
+// err returns the error that names what was collected in so many rows, or nil. Of a table that a fitted model reads a
+// column is a feature already, and stays what it was in the fit.
+func (b *badCells) err(file string, rows int, target string, fitted bool) error {
 	if b.total == 0 {
 		return nil
 	}
@@ -142,12 +143,18 @@ func (b *badCells) err(file string, rows int, target string) error {
 			fault.Msg += ": " + b.places()
 		}
 		fault.Advice = setting.Textf("%s leaves such rows out", setting.To("missing", "drop"))
+		if fitted {
+			fault.Advice = setting.Textf("%s goes on without such rows", setting.To("missing", "drop"))
+		}
 		return fault
 	case c.why != "":
 		fault.Msg = fmt.Sprintf("%s in column %q is %s", c.text, c.column, c.why)
 		if !c.remedy.IsZero() {
 			remedy = c.remedy
 		}
+	case fitted && c.kind == Word && c.column != target && !c.absent():
+		fault.Advice = setting.Textf("the model has numbers there; write numbers, as 1 and 0 for yes and no")
+		return fault
 	case b.columns[c.col].words > 0 && b.columns[c.col].words+b.columns[c.col].missing == rows:
 		fault.Msg = fmt.Sprintf("column %q holds words, such as %s, and no number", c.column, c.text)
 		fault.Advice = setting.Textf("leave it out with %s, or take each word as a level with %s",
@@ -157,9 +164,9 @@ func (b *badCells) err(file string, rows int, target string) error {
 				setting.Key("target"))
 		}
 		return fault
-	case c.kind != Missing && c.column != target && 2*b.columns[c.col].words > rows:
+	case !fitted && c.kind != Missing && c.column != target && 2*b.columns[c.col].words > rows:
 		return b.columns[c.col].amongWords(fault, rows)
-	case c.kind == Word && c.column != target:
+	case !fitted && c.kind == Word && c.column != target:
 		remedy = setting.Textf("correct or remove them, or take all that stands in the column as levels with %s",
 			setting.To("categorical", c.column))
 	case c.comma && isGrouped(strings.Trim(c.text, `"`)):

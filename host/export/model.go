@@ -47,6 +47,7 @@ type builder struct {
 	*program
 	m        *fitted.Model
 	complete ref   // whether all is there that predictions need
+	needed   []ref // what that is made of
 	offset   ref   // what is added to every expert's predictor; −1 for none
 	trials   ref   // of the row, NaN where they are a sum with the target and that is missing; −1 for none
 	err      error // the first
@@ -414,8 +415,12 @@ func (b *builder) features() []ref {
 	return x
 }
 
-// need adds what must hold for a row to be predicted.
-func (b *builder) need(condition ref) { b.complete = b.make(opAnd, b.complete, condition) }
+// need adds what must hold for a row to be predicted, once.
+func (b *builder) need(condition ref) {
+	if !slices.Contains(b.needed, condition) {
+		b.complete, b.needed = b.make(opAnd, b.complete, condition), append(b.needed, condition)
+	}
+}
 
 // column notes that a column is read.
 func (b *builder) column(name string, words bool) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -91,5 +92,28 @@ func TestKnownMembers(t *testing.T) {
 	err := Write(t.Context(), new(bytes.Buffer), m, Request{Language: Go})
 	if want := `it cannot be exported: its file has "hierarchy", which no export has`; err == nil || err.Error() != want {
 		t.Errorf("%v, want %s", err, want)
+	}
+}
+
+// TestNeeded: what a row needs to be predicted is asked once, though experts and gate read the same columns.
+func TestNeeded(t *testing.T) {
+	asked := 0
+	for _, e := range examples(t) {
+		var text bytes.Buffer
+		if _, refused := e.refused[Go]; refused {
+			continue
+		}
+		if err := Write(t.Context(), &text, e.m, Request{Language: Go}); err != nil {
+			t.Fatal(err)
+		}
+		line := regexp.MustCompile(`(?m)^\s*complete := .*`).FindString(text.String())
+		needs := regexp.MustCompile(`&& v\d+\b`).FindAllString(line, -1)
+		asked += len(needs)
+		if slices.Sort(needs); len(slices.Compact(slices.Clone(needs))) != len(needs) {
+			t.Errorf("%s: %s", e.name, line)
+		}
+	}
+	if asked == 0 {
+		t.Error("no example has a condition with a name")
 	}
 }

@@ -141,11 +141,12 @@ func Sum(ctx context.Context, src dataset.Source, t shard.Table, at shard.Place,
 }
 
 // RolesAt are the roles of the columns that a table is opened with for a pass at m: those that the law of a target
-// depends on, and its groups unless others are named.
+// depends on, its weights and its groups, unless others are named.
 func RolesAt(m *fitted.Model, roles dataset.Roles) dataset.Roles {
 	for i, role := range dataset.RolesOf(m.Roles).Raw() {
 		roles[i] = cmp.Or(roles[i], role)
 	}
+	roles[model.Weights] = cmp.Or(roles[model.Weights], m.Fit.WeightColumn)
 	if m.Groups != nil {
 		roles[model.Groups] = cmp.Or(roles[model.Groups], m.Groups.Column)
 	}
