@@ -5,11 +5,13 @@ import "github.com/gatedlearning/moe/host/infer"
 // Certificate says whether anything speaks for a better optimum and whether the
 // model describes the data. See infer.Certificate.
 type Certificate struct {
-	Optimum string `json:"optimum"`         // pass, suspect or not judged
-	Model   string `json:"model"`           // pass, suspect or not judged
-	Reason  string `json:"reason"`          // for the verdict on the optimum
-	Cause   string `json:"cause,omitempty"` // what a suspect model suggests, the likeliest first
-	Try     string `json:"try,omitempty"`   // flags that allow for that
+	Optimum string `json:"optimum"` // pass, suspect or not judged
+	Model   string `json:"model"`   // pass, suspect or not judged
+	Reason  string `json:"reason"`  // for the verdict on the optimum
+	// ModelReason is why the model is not judged although tests were made.
+	ModelReason string `json:"model_reason,omitempty"`
+	Cause       string `json:"cause,omitempty"` // what a suspect model suggests, the likeliest first
+	Try         string `json:"try,omitempty"`   // flags that allow for that
 	// OptimumTry are flags of a further search, where one may change the verdict on the optimum.
 	OptimumTry string            `json:"optimum_try,omitempty"`
 	PValue     float64           `json:"p_value"` // smallest of the tests, times their number, at most 1
@@ -42,8 +44,8 @@ func NewCertificate(c *infer.Certificate) *Certificate {
 	if c == nil {
 		return nil
 	}
-	out := &Certificate{Optimum: c.Optimum, Model: c.Model, Reason: c.Reason, Cause: c.Cause, PValue: c.PValue,
-		Overlap: c.Overlap, Tests: []CertificateTest{}}
+	out := &Certificate{Optimum: c.Optimum, Model: c.Model, Reason: c.Reason,
+		ModelReason: c.ModelReason, Cause: c.Cause, PValue: c.PValue, Overlap: c.Overlap, Tests: []CertificateTest{}}
 	for _, t := range c.Tests {
 		out.Tests = append(out.Tests, CertificateTest{Name: t.Name, Statistic: t.Statistic, DF: t.DF, PValue: t.PValue,
 			Verdict: t.Verdict, Cause: t.Cause, Robust: t.Held()})

@@ -198,7 +198,9 @@ type Certificate struct {
 	Optimum string // Pass, Suspect, or NotJudged where the likelihood has no maximum, or too many
 	Model   string // Pass, Suspect or NotJudged
 	Reason  string // for the verdict on the optimum
-	More    bool   // more starts may change that verdict
+	// ModelReason is why the model is not judged although tests were made; "" elsewhere.
+	ModelReason string
+	More        bool // more starts may change that verdict
 	// Withdrawn says that no start can, see [Certificate.Withdraw].
 	Withdrawn bool
 	Cause     string // what the failures suggest, together; "" where none fails
@@ -478,6 +480,22 @@ func (c *Certificate) Fewer(experts [2]int, bic float64) {
 		c.Optimum = NotJudged
 		c.Reason = fmt.Sprintf("experts %d and %d as one have a BIC better by %.3g, and experts that the data do not "+
 			"ask for have more places than starts can try; better optima may exist", experts[0], experts[1], -bic)
+	}
+}
+
+// leastGroups is the number of groups of an expert below which the model is not judged: half a group more than one.
+const leastGroups = 1.5
+
+// OfGroups takes a pass of the model back where an expert has one of these groups: it takes that as it is, whatever it
+// is, and no test tells how groups of its kind differ. The shares are the experts' proportions of the groups.
+func (c *Certificate) OfGroups(shares []float64, groups float64) {
+	if c.Model != Pass || len(shares) == 1 {
+		return
+	}
+	i := slices.Index(shares, slices.Min(shares))
+	if has := shares[i] * groups; has < leastGroups {
+		c.Model, c.ModelReason = NotJudged, fmt.Sprintf("expert %d has %.2g of %.4g groups, and one alone does not "+
+			"tell what groups of its kind share", i+1, has, groups)
 	}
 }
 

@@ -77,6 +77,34 @@ func failing(name string, p float64) Test {
 	return Test{Name: name, PValue: p, Statistic: -2 * math.Log(p), DF: 2, Robust: name != ResidualsTest && name != CorrelationTest}
 }
 
+// TestOfGroups: a pass of the model is taken back where an expert has fewer than a group and a half, and no other
+// verdict; of one expert nothing is asked, and nothing is said of the optimum.
+func TestOfGroups(t *testing.T) {
+	for _, c := range []struct {
+		model  string
+		shares []float64
+		groups float64
+		want   string
+		says   string
+	}{
+		{Pass, []float64{0.5, 0.5}, 2, NotJudged, "expert 1 has 1 of 2 groups"},
+		{Pass, []float64{0.9, 0.1}, 12, NotJudged, "expert 2 has 1.2 of 12 groups"},
+		{Pass, []float64{0.2, 0.7, 0.1}, 14, NotJudged, "expert 3 has 1.4 of 14 groups"},
+		{Pass, []float64{0.5, 0.5}, 3, Pass, ""},
+		{Pass, []float64{0.9, 0.1}, 15.1, Pass, ""},
+		{Pass, []float64{1}, 1, Pass, ""},
+		{Suspect, []float64{0.5, 0.5}, 2, Suspect, ""},
+		{NotJudged, []float64{0.5, 0.5}, 2, NotJudged, ""},
+	} {
+		got := &Certificate{Optimum: Pass, Model: c.model, Reason: "as it was"}
+		got.OfGroups(c.shares, c.groups)
+		if got.Model != c.want || got.Optimum != Pass || got.Reason != "as it was" ||
+			!strings.HasPrefix(got.ModelReason, c.says) || (got.ModelReason == "") != (c.says == "") {
+			t.Errorf("%s, shares %v of %v groups: %+v, want %s, %q", c.model, c.shares, c.groups, got, c.want, c.says)
+		}
+	}
+}
+
 // TestDependenceSaysNothingOfTheOptimum: rows that depend on each other make the model suspect,
 // and send no search on.
 func TestDependenceSaysNothingOfTheOptimum(t *testing.T) {

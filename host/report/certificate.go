@@ -56,11 +56,15 @@ func modelReason(c *fitted.Certificate) string {
 	return reason
 }
 
-// found is what the tests found beside the bound that they are held to, what that suggests, and what to try.
+// found is what the tests found beside the bound that they are held to, why they do not count, what that suggests, and
+// what to try.
 func found(c *fitted.Certificate, cause, try string) string {
 	reason := "no test could be made"
 	if len(c.Tests) > 0 {
 		reason = fmt.Sprintf("p = %.2g (suspect below %g)", c.PValue, infer.Level)
+	}
+	if c.ModelReason != "" {
+		reason = c.ModelReason + "; " + reason
 	}
 	if cause != "" {
 		reason += ", which suggests " + cause

@@ -169,11 +169,18 @@ const (
 )
 
 // FewRows warns of several experts of few rows a parameter, and says by how much one expert is better, if it is, where
-// each row is left out; alone fits that of the problem it is given.
+// each row is left out; alone fits that of the problem it is given. A group tells the gate as much as one row does, so
+// that groups count for the gate's parameters, and rows for all.
 func FewRows(ctx context.Context, p *problem.Problem, m *fitted.Model, s Settings,
 	alone func(context.Context, *problem.Problem) (*fitted.Model, error)) error {
-	rows := p.Weights.Total / float64(p.Shape.Parameters())
-	if m.K == 1 || !(rows < fewRows) || p.Grouped() || s.Beside || p.Weights.Doubt || m.Fit.Status == Shrunk {
+	rows, of := p.Weights.Total/float64(p.Shape.Parameters()), "rows a parameter"
+	if _, columns := p.Shape.Estimated().Columns(m.Params()); p.Grouped() && len(columns) > 0 {
+		gate := len(columns) * model.Gates(p.Shape.Classes())
+		if groups := p.Observations() / float64(gate); groups < rows {
+			rows, of = groups, "groups a parameter of the gate"
+		}
+	}
+	if m.K == 1 || !(rows < fewRows) || s.Beside || p.Weights.Doubt || m.Fit.Status == Shrunk {
 		return nil
 	}
 	better, err := betterAlone(ctx, p, m, s, alone)
@@ -184,8 +191,8 @@ func FewRows(ctx context.Context, p *problem.Problem, m *fitted.Model, s Setting
 	if better > muchBetter {
 		beside = fmt.Sprintf(", and k = 1 is better by %.1f where each row is left out", better)
 	}
-	m.Fit.Warn(fitted.WarnNewRows, "%.1f rows a parameter: BIC is unsafe here%s; moe crossvalidate, or --choose "+
-		"heldout of a range of k, goes by rows that fits have not seen", rows, beside)
+	m.Fit.Warn(fitted.WarnNewRows, "%.1f %s: BIC is unsafe here%s; moe crossvalidate, or --choose "+
+		"heldout of a range of k, goes by rows that fits have not seen", rows, of, beside)
 	return nil
 }
 

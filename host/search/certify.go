@@ -90,7 +90,7 @@ func Certify(ctx context.Context, p *problem.Problem, best *Candidate, all []*Ca
 	}
 	// The tests look at the gates against the last expert's: the order is that of
 	// the result, whatever it was in the run.
-	_, order, err := ByProportion(ctx, p, p.Rows, best.Params)
+	proportions, order, err := ByProportion(ctx, p, p.Rows, best.Params)
 	if err != nil {
 		return nil, "", err
 	}
@@ -105,6 +105,9 @@ func Certify(ctx context.Context, p *problem.Problem, best *Candidate, all []*Ca
 	}
 	columns, _ := p.Shape.Estimated().Columns(q)
 	c.RestsOn(q, tested.Mass, len(columns))
+	if p.Grouped() {
+		c.OfGroups(model.Permuted(proportions, order), p.Observations())
+	}
 	unproven := best.unproven()
 	switch {
 	case c.Optimum != infer.Pass:

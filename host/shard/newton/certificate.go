@@ -317,6 +317,9 @@ func Certify(ctx context.Context, files []string, parts []*Sums, act sdk.Activat
 		c.Withdraw(m.Fit.N, m.Fit.Weight)
 		m.Fit.Warn(fitted.WarnWeights, "%s", c.Reason)
 	}
+	if m.Groups != nil {
+		c.OfGroups(m.Proportions, e.Groups)
+	}
 	if e.Fewer != nil {
 		c.Fewer(e.Fewer.Experts, e.Fewer.BIC)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/gatedlearning/moe/host"
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
+	"github.com/gatedlearning/moe/host/infer"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/shard"
 	"github.com/gatedlearning/moe/host/shard/newton"
@@ -189,6 +190,48 @@ func TestNewtonOfGroups(t *testing.T) {
 				sameCertificate(t, fmt.Sprintf("%d parts", parts), s.Model.Fit.Certificate, want.Fit.Certificate)
 			}
 		})
+	}
+}
+
+// TestFewGroupsInParts: passes over groups of which one alone has an expert say that the model is not judged, as the fit
+// on one machine does; where every expert has three, both judge it.
+func TestFewGroupsInParts(t *testing.T) {
+	testslow.Mark(t)
+	act := shardtest.Activation(t, identity.Family)
+	for lines, reason := range map[int]string{
+		1: "expert 2 has 1 of 4 groups, and one alone does not tell what groups of its kind share", 3: "",
+	} {
+		rng := rand.New(rand.NewPCG(3, 17))
+		var x, y, id []float64
+		for g := range 3 + lines {
+			for range 40 {
+				a, b := rng.NormFloat64(), rng.NormFloat64()
+				mean := 1 + a
+				if g >= 3 {
+					mean = -1 - a + 0.5*b
+				}
+				x, y, id = append(x, a, b), append(y, mean+0.3*rng.NormFloat64()), append(id, float64(g))
+			}
+		}
+		src := dataset.Matrix(mat.NewDense(len(y), 2, x), y).With(model.Groups, "id", id)
+		fit, err := host.Fit(t.Context(), act, src, host.Config{K: 2, Intercepts: host.BothIntercepts, Seed: 1,
+			Gate: host.Constant{}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := pass(t, src, 1, fit, act)
+		for s.GoOn() {
+			s = pass(t, src, 1, s.Model, act)
+		}
+		want := infer.Pass
+		if reason != "" {
+			want = infer.NotJudged
+		}
+		for name, m := range map[string]*fitted.Model{"the fit": fit, "passes": s.Model} {
+			if c := m.Fit.Certificate; c == nil || c.Model != want || c.ModelReason != reason {
+				t.Errorf("%d groups of the second kind: %s: %+v, want %s: %q; %v", lines, name, c, want, reason, m.Fit.Notes)
+			}
+		}
 	}
 }
 

@@ -120,7 +120,8 @@ class Result:
         certificate = self.model.file["fit"].get("certificate")
         if not certificate:
             return []
-        model = f"Model: {certificate['model']}; p = {certificate['p_value']:.2g}"
+        why = certificate.get("model_reason")
+        model = f"Model: {certificate['model']}{f'; {why}' if why else ''}; p = {certificate['p_value']:.2g}"
         if certificate.get("cause"):
             model += f", which suggests {certificate['cause']}"
         return [f"Optimum: {certificate['optimum']}; {certificate['reason']}.", model + "."]

@@ -111,7 +111,7 @@ verdicts <- function(object) {
   hint <- function(text) if (length(text) && nzchar(text)) paste0("; try ", arguments(text))
   cause <- if (length(certificate$cause) && nzchar(certificate$cause)) paste0(", which suggests ", certificate$cause)
   c(paste0("Optimum: ", certificate$optimum, "; ", certificate$reason, hint(certificate$optimum_try), "."),
-    paste0("Model: ", certificate$model,
+    paste0("Model: ", certificate$model, if (length(certificate$model_reason)) paste0("; ", certificate$model_reason),
            if (!is.null(certificate$p_value)) paste0("; p = ", format(certificate$p_value, digits = 2)), cause,
            hint(certificate$try), "."))
 }
