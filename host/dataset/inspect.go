@@ -45,6 +45,13 @@ func (c *Column) Commonest() string {
 // numbers are texts too. A format that holds numbers only has no columns to inspect:
 // the result is nil.
 func Inspect(ctx context.Context, src Source, rows int, all []string) ([]Column, error) {
+	if f, ok := src.(*first); ok {
+		columns, err := Inspect(ctx, f.src, rows, all)
+		if columns != nil {
+			columns = slices.Delete(columns, f.d, len(f.src.Schema().Features))
+		}
+		return columns, err
+	}
 	s, ok := src.(*csvSource)
 	if !ok {
 		return nil, nil

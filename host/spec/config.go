@@ -76,6 +76,9 @@ func (f *Fit) Tables() ([]terms.Request, error) {
 		for _, other := range f.Targets {
 			if other != name {
 				one.Selection.Drop = append(slices.Clip(one.Selection.Drop), other)
+				if f.GateShared {
+					one.Beside = append(one.Beside, other)
+				}
 			}
 		}
 		out = append(out, one)

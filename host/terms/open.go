@@ -23,6 +23,7 @@ type Request struct {
 	// formula's, and what it drops is not in ".".
 	Selection   dataset.Selection
 	Formula     *Formula          // nil for none
+	Beside      []string          // raw columns of other tables, without which a row has a missing cell
 	Shared      []string          // raw columns of one coefficient for all experts, or [model.InterceptName]
 	Gate        []string          // raw columns that the gate sees; nil: those of the experts
 	Scale       scaling.Scale     // what is fitted of the target, where no formula says it
@@ -53,7 +54,7 @@ type Opener func(dataset.Selection) (dataset.Source, error)
 // a *dataset.SelectionError where the request contradicts itself or the table, and a
 // *dataset.Error where a column can be no factor.
 func Open(ctx context.Context, open Opener, r Request) (*Table, error) {
-	b := &builder{open: open, request: r, levels: make(map[string]*Factor)}
+	b := &builder{open: beside(open, r.Beside), request: r, levels: make(map[string]*Factor)}
 	making := b.flat
 	if r.Formula != nil {
 		making = b.formula
@@ -63,6 +64,25 @@ func Open(ctx context.Context, open Opener, r Request) (*Table, error) {
 		t.Source = dataset.Made(t.Source, r.Roles)
 	}
 	return t, err
+}
+
+// beside has open leave out rows without a value of others too, where it leaves out rows with missing cells.
+func beside(open Opener, others []string) Opener {
+	return func(sel dataset.Selection) (dataset.Source, error) {
+		src, err := open(sel)
+		if err != nil || sel.Absent != dataset.Drop || len(others) == 0 {
+			return src, err
+		}
+		schema := src.Schema()
+		sel.Target, sel.Features = schema.Target, slices.Concat(schema.Features, others)
+		sel.Drop = slices.DeleteFunc(slices.Clone(sel.Drop), func(name string) bool {
+			return slices.Contains(others, name)
+		})
+		if src, err = open(sel); err != nil {
+			return nil, err
+		}
+		return dataset.First(src, len(schema.Features)), nil
+	}
 }
 
 // builder makes the features of one table.

@@ -427,3 +427,52 @@ func TestSets(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+// TestBeside: the table of a target beside others is that of the rows with all targets: the same features, of which the
+// levels of words are those of such rows, the same targets, and as many left out as were not there; from columns and from
+// a formula. Where missing cells are refused nothing of other columns is asked.
+func TestBeside(t *testing.T) {
+	const head = "y2,x,kind,y1\n"
+	whole := head + "1,2,a,3\n2,5,b,6\n5,1,a,2\n3,3,b,1\n"
+	gaps := head + "1,2,a,3\n,7,c,6\n2,5,b,6\n5,1,a,2\n4,1,c,\n,1,a,\n3,3,b,1\n"
+	read := func(text string, r Request) (map[string][]float64, []float64, int) {
+		table, err := Open(t.Context(), func(sel dataset.Selection) (dataset.Source, error) {
+			return dataset.NewReader("data.csv", strings.NewReader(text), sel)
+		}, r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		x := columns(t, table.Source)
+		var y []float64
+		err = table.Source.Read(t.Context(), func(b *model.Block) error {
+			y = append(y, b.Y...)
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return x, y, dataset.Dropped(table.Source)
+	}
+	for _, target := range []string{"y1", "y2"} {
+		other := map[string]string{"y1": "y2", "y2": "y1"}[target]
+		for _, formula := range []string{"", target + " ~ kind*x", target + " ~ ."} {
+			r := Request{Selection: dataset.Selection{Target: target, Drop: []string{other}, Absent: dataset.Drop}}
+			if formula != "" {
+				r.Formula = mustParse(t, formula)
+			}
+			x, y, none := read(whole, r)
+			r.Beside = []string{other}
+			gotX, gotY, dropped := read(gaps, r)
+			if diff := cmp.Diff(x, gotX); diff != "" || !slices.Equal(y, gotY) || none != 0 || dropped != 3 {
+				t.Errorf("%s, %q: %d left out, targets %v, want 3 and %v; features %s", target, formula, dropped, gotY, y, diff)
+			}
+			if len(x) == 0 || len(y) != 4 || x["kindb"] == nil {
+				t.Errorf("%s, %q: %v of %v", target, formula, x, y)
+			}
+		}
+	}
+	one := Request{Selection: dataset.Selection{Target: "y1", Features: []string{"x"}}, Beside: []string{"y2"}}
+	if _, y, _ := read(head+",2,a,3\n2,5,b,6\n", one); len(y) != 2 {
+		t.Errorf("refusing missing cells: targets %v", y)
+	}
+}
