@@ -7,12 +7,14 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/gatedlearning/moe/host/fitted"
 	"github.com/gatedlearning/moe/host/infer"
 	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/problem"
+	"github.com/gatedlearning/moe/host/result/warn"
 	"github.com/gatedlearning/moe/host/search/penalty"
 )
 
@@ -202,7 +204,42 @@ func bePenalised(ctx context.Context, p *problem.Problem, m *fitted.Model, out *
 	if err := checked(ctx, view, p, l, at); err != nil {
 		return err
 	}
-	return penalisedErrors(ctx, m, p, at, s)
+	if err := penalisedErrors(ctx, m, p, at, s); err != nil {
+		return err
+	}
+	emptied(m, p, at)
+	return nil
+}
+
+// leastOfExpert is the rows of an expert below which it has none.
+const leastOfExpert = 0.5
+
+// emptied takes their standard errors from experts that have no rows at these parameters, under the penalty, and warns
+// of them, before what was said of experts at the maximum without one, where they have rows.
+func emptied(m *fitted.Model, p *problem.Problem, at *model.Params) {
+	var names []string
+	for i, share := range m.Penalised.Proportions {
+		if share*p.Weights.Total < leastOfExpert {
+			names = append(names, strconv.Itoa(i+1))
+			m.Penalised.StandardErrors.Without([]int{i}, warn.GatesOf(at, []int{i}), p.Shape.Tied)
+		}
+	}
+	if names == nil {
+		return
+	}
+	said := "expert " + names[0] + " has no rows under the penalty, and its coefficients say"
+	if last := len(names) - 1; last > 0 {
+		said = "experts " + strings.Join(names[:last], ", ") + " and " + names[last] + " have no rows under the " +
+			"penalty, and their coefficients say"
+	}
+	f := &m.Fit
+	for i, kind := range f.WarningKinds {
+		if kind == fitted.WarnTooMany {
+			f.Warnings[i] = strings.Replace(f.Warnings[i], ": ", ": at the maximum without the penalty, ", 1)
+		}
+	}
+	f.Warnings = slices.Insert(f.Warnings, 0, said+" nothing: take fewer experts, or a smaller penalty")
+	f.WarningKinds = slices.Insert(f.WarningKinds, 0, fitted.WarnTooMany)
 }
 
 // penaliseBy puts the penalties of m's model for new rows on l.

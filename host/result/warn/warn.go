@@ -125,7 +125,18 @@ func without(doubted []int) string {
 // withoutErrors takes their standard errors from experts and from the gates that tell them from each other, or one
 // from all.
 func withoutErrors(m *fitted.Model, q *model.Params, experts, shared []int) {
-	var gates []int
+	gates := GatesOf(q, experts)
+	m.StandardErrors.Without(experts, gates, shared)
+	if m.HAC != nil {
+		m.HAC.StandardErrors.Without(experts, gates, shared)
+	}
+	if m.Penalised != nil {
+		m.Penalised.StandardErrors.Without(experts, gates, shared)
+	}
+}
+
+// GatesOf are the rows of the gates of q that tell two experts from each other, or one from all.
+func GatesOf(q *model.Params, experts []int) (gates []int) {
 	for _, g := range q.GateNodes() {
 		branch := func(i int) int {
 			return slices.IndexFunc(g.Ends, func(end int) bool { return g.From <= i && i < end })
@@ -144,13 +155,7 @@ func withoutErrors(m *fitted.Model, q *model.Params, experts, shared []int) {
 			}
 		}
 	}
-	m.StandardErrors.Without(experts, gates, shared)
-	if m.HAC != nil {
-		m.HAC.StandardErrors.Without(experts, gates, shared)
-	}
-	if m.Penalised != nil {
-		m.Penalised.StandardErrors.Without(experts, gates, shared)
-	}
+	return gates
 }
 
 const (
