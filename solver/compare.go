@@ -35,8 +35,8 @@ func CompareMoments(own, quadrature sdk.Moments) (reason string, check Check) {
 	for p := range own.Value {
 		for q := range own.Value[p] {
 			a, b := own.Value[p][q], quadrature.Value[p][q]
-			scale := max(size(quadrature, 0, p), math.Abs(b))
-			diff := math.Abs(a-b) / scale
+			scale := max(size(quadrature, 0, p), math.Abs(b), 0x1p-1022)
+			diff := min(math.Abs(a-b)/scale, math.MaxFloat64)
 			check.Value = max(check.Value, diff)
 			stated := own.Error[p][q]
 			if !(max(stated, quadrature.Error[p][q]) <= largest) && check.Holds {
@@ -66,8 +66,8 @@ func CompareSystem(offered sdk.System, m sdk.Moments) (reason string, check Chec
 	largest := uncertain * (1 + math.Abs(m.Value[4][0]))
 	want := entries(m.System(offered.Sigma))
 	for i, e := range entries(offered) {
-		scale := max(size(m, offered.Sigma, e.power), math.Abs(want[i].value))
-		diff := math.Abs(e.value-want[i].value) / scale
+		scale := max(size(m, offered.Sigma, e.power), math.Abs(want[i].value), 0x1p-1022)
+		diff := min(math.Abs(e.value-want[i].value)/scale, math.MaxFloat64)
 		check.Value = max(check.Value, diff)
 		if !(diff <= matchTol+min(m.HermiteError(e.power, e.row), largest)/scale) && !(diff <= worst) {
 			check.Holds, worst = false, diff

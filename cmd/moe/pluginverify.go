@@ -74,7 +74,7 @@ func (f *verifyFlags) run(cmd *cobra.Command) error {
 		}
 		v.Valid, v.Reasons = v.verdict.Verdict.Valid, append(v.Reasons, v.verdict.Verdict.Reasons...)
 	}
-	v.OK = v.failed() == 0 && v.Valid
+	v.OK = v.count((*verifyFinding).failed) == 0 && v.Valid
 	if err := v.print(cmd, plugin); err != nil {
 		return err
 	}
@@ -126,12 +126,14 @@ type verifyGroup struct {
 }
 
 type verifyFinding struct {
-	Check   string `json:"check"`
-	Means   string `json:"means"`
-	OK      bool   `json:"ok"`
-	Absent  bool   `json:"absent,omitempty"` // there is nothing to check
-	Problem string `json:"problem,omitempty"`
-	Warning string `json:"warning,omitempty"` // what to know though it is no fault
+	Check  string `json:"check"`
+	Means  string `json:"means"`
+	OK     bool   `json:"ok"`
+	Absent bool   `json:"absent,omitempty"` // there is nothing to check
+	// the plugin had ended before, for good: nothing is known, and ok is false
+	Unchecked bool   `json:"unchecked,omitempty"`
+	Problem   string `json:"problem,omitempty"`
+	Warning   string `json:"warning,omitempty"` // what to know though it is no fault
 
 	err error
 }
@@ -165,7 +167,29 @@ func verify(ctx context.Context, p *catalog.Plugin) []verifyGroup {
 			check(act)
 		}
 	}
+	fault := (*catalog.FaultError)(nil)
+	if err := p.Activation.Eval(ctx, make([]float64, 1), make([]float64, 1)); errors.As(err, &fault) {
+		end(groups, fault)
+	}
 	return groups
+}
+
+// end takes back what was found after the check in which the plugin ended for good, with this fault: its answers since
+// are none of the activation's.
+func end(groups []verifyGroup, fault *catalog.FaultError) {
+	ended := false
+	for _, g := range groups {
+		for i := range g.Findings {
+			f := &g.Findings[i]
+			switch {
+			case ended:
+				*f = verifyFinding{Check: f.Check, Means: f.Means, Unchecked: true}
+			case strings.Contains(f.Problem+f.Warning, fault.Error()):
+				ended = true
+				*f = verifyFinding{Check: f.Check, Means: f.Means, Problem: message(fault), err: fault}
+			}
+		}
+	}
 }
 
 func newVerifyGroup(subject string, findings []conform.Finding) verifyGroup {
@@ -183,11 +207,12 @@ func newVerifyGroup(subject string, findings []conform.Finding) verifyGroup {
 	return g
 }
 
-func (v *verification) failed() int {
+// count is the number of findings that are so.
+func (v *verification) count(is func(*verifyFinding) bool) int {
 	n := 0
 	for _, g := range v.Groups {
-		for _, f := range g.Findings {
-			if !f.OK {
+		for i := range g.Findings {
+			if is(&g.Findings[i]) {
 				n++
 			}
 		}
@@ -195,18 +220,9 @@ func (v *verification) failed() int {
 	return n
 }
 
-// warned counts what is to be known though it is no fault.
-func (v *verification) warned() int {
-	n := 0
-	for _, g := range v.Groups {
-		for _, f := range g.Findings {
-			if f.Warning != "" {
-				n++
-			}
-		}
-	}
-	return n
-}
+func (f *verifyFinding) failed() bool    { return !f.OK && !f.Unchecked }
+func (f *verifyFinding) warned() bool    { return f.Warning != "" }
+func (f *verifyFinding) unchecked() bool { return f.Unchecked }
 
 // fault returns the first failure of the plugin itself, as against an answer
 // that is wrong, or nil.
@@ -239,6 +255,11 @@ func (v *verification) text(w io.Writer, p *catalog.Plugin) error {
 		fmt.Fprintf(w, "\n%s\n", g.Subject)
 		for _, f := range g.Findings {
 			switch {
+			case f.Unchecked:
+				fmt.Fprintf(w, "  -     %-12s not checked: the plugin had ended\n", f.Check)
+			case f.err != nil && errors.As(f.err, new(*catalog.FaultError)):
+				fmt.Fprintf(w, "  FAIL  %-12s the plugin failed: whether %s is not known\n        %s\n",
+					f.Check, f.Means, f.Problem)
 			case f.Absent:
 				fmt.Fprintf(w, "  none  %-12s it brings none of its own\n", f.Check)
 			case f.Warning != "":
@@ -251,7 +272,10 @@ func (v *verification) text(w io.Writer, p *catalog.Plugin) error {
 		}
 	}
 	fmt.Fprintln(w)
-	switch failed, warned := v.failed(), v.warned(); {
+	failed, warned := v.count((*verifyFinding).failed), v.count((*verifyFinding).warned)
+	switch unchecked := v.count((*verifyFinding).unchecked); {
+	case unchecked > 0:
+		fmt.Fprintf(w, "%d of the checks failed, and %d were not made: the plugin had ended.\n", failed, unchecked)
 	case failed > 0:
 		fmt.Fprintf(w, "%d of the checks failed.\n", failed)
 	case warned > 0:
