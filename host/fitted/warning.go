@@ -11,14 +11,15 @@ type WarningKind string
 
 // The kinds of warnings, those of the most weight first.
 const (
-	WarnWeights   WarningKind = "weights"     // they do not look like counts of rows
-	WarnTarget    WarningKind = "target"      // it is not what the noise of the model can be around
-	WarnRange     WarningKind = "range of g"  // much of the target lies beyond it
-	WarnStarts    WarningKind = "starts"      // too few have met the optimum
-	WarnTooMany   WarningKind = "k too large" // experts of few rows, or nearly equal ones
-	WarnStopped   WarningKind = "stopped"     // at a k below the one that was asked for
-	WarnNewRows   WarningKind = "new rows"    // they are worse off than those that were fitted
-	WarnGate      WarningKind = "gate"        // it separates rows, or nearly does
+	WarnWeights   WarningKind = "weights"       // they do not look like counts of rows
+	WarnRepeated  WarningKind = "repeated rows" // equal to another in all columns
+	WarnTarget    WarningKind = "target"        // it is not what the noise of the model can be around
+	WarnRange     WarningKind = "range of g"    // much of the target lies beyond it
+	WarnStarts    WarningKind = "starts"        // too few have met the optimum
+	WarnTooMany   WarningKind = "k too large"   // experts of few rows, or nearly equal ones
+	WarnStopped   WarningKind = "stopped"       // at a k below the one that was asked for
+	WarnNewRows   WarningKind = "new rows"      // they are worse off than those that were fitted
+	WarnGate      WarningKind = "gate"          // it separates rows, or nearly does
 	WarnCollinear WarningKind = "collinear features"
 	WarnErrors    WarningKind = "no errors" // there are no standard errors
 	WarnLargerK   WarningKind = "larger k"  // may have less BIC
@@ -27,8 +28,8 @@ const (
 )
 
 // byWeight are the kinds, the weightiest first.
-var byWeight = []WarningKind{WarnWeights, WarnTarget, WarnRange, WarnStarts, WarnTooMany, WarnStopped, WarnNewRows,
-	WarnGate, WarnCollinear, WarnErrors, warnOtherwise, WarnLargerK, WarnSmallerK}
+var byWeight = []WarningKind{WarnWeights, WarnRepeated, WarnTarget, WarnRange, WarnStarts, WarnTooMany, WarnStopped,
+	WarnNewRows, WarnGate, WarnCollinear, WarnErrors, warnOtherwise, WarnLargerK, WarnSmallerK}
 
 // Warn adds a warning.
 func (f *Fit) Warn(kind WarningKind, format string, args ...any) {

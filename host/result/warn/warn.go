@@ -39,6 +39,9 @@ func Add(ctx context.Context, m *fitted.Model, p *problem.Problem, l *loss.Likel
 	if p.Collinear != "" {
 		m.Fit.Warn(fitted.WarnCollinear, "%s", p.Collinear)
 	}
+	if err := ofRepeated(ctx, m, p); err != nil {
+		return err
+	}
 	return ofTarget(m, p)
 }
 

@@ -7,8 +7,8 @@ import re
 SHOWN = 3  # warnings that stand in one warning of a fit
 
 # The kinds of warnings, the weightiest first, as the command's first screen has them.
-_BY_WEIGHT = ("target", "range of g", "starts", "k too large", "stopped", "new rows", "gate", "collinear features",
-              "no errors", "", "larger k", "smaller k")
+_BY_WEIGHT = ("repeated rows", "target", "range of g", "starts", "k too large", "stopped", "new rows", "gate",
+              "collinear features", "no errors", "", "larger k", "smaller k")
 _FIXED = {"robust": 'errors=["robust"]', "hac": 'errors=["hac"]', "zero-expert": "zero_expert=True",
           "intercept": "fit_intercept=True"}
 _NAMES = {"k": "n_experts"} | {name.replace("_", "-"): name for name in (

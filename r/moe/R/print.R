@@ -39,8 +39,8 @@ print_warnings <- function(warned, more = NULL) {
 }
 
 # The kinds of warnings, the weightiest first, as the command's first screen has them.
-by_weight <- c("target", "range of g", "starts", "k too large", "stopped", "new rows", "gate", "collinear features",
-               "no errors", "", "larger k", "smaller k")
+by_weight <- c("repeated rows", "target", "range of g", "starts", "k too large", "stopped", "new rows", "gate",
+               "collinear features", "no errors", "", "larger k", "smaller k")
 
 # The warnings of a fit, the weightiest first, one of every kind before the second of any, and that its gate separates
 # rows. Where k may be too large none says that a larger one may be better.
