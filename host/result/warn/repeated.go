@@ -23,8 +23,12 @@ const (
 // ofRepeated warns where many rows are equal to another in all columns though hardly two others have one target: that
 // is no chance of rounding, and each counts as one observation.
 func ofRepeated(ctx context.Context, m *fitted.Model, p *problem.Problem) error {
+	part := model.Part(p.Given, mostLookedAt)
+	if met, n, err := metAgain(ctx, part); err != nil || float64(2*met) < leastRepeated*float64(n) {
+		return err // of rows that are equal to others at least half are met again
+	}
 	var rows, targets []uint64
-	err := model.InOrder(ctx, model.Part(p.Given, mostLookedAt), func(b *model.Block) error {
+	err := model.InOrder(ctx, part, func(b *model.Block) error {
 		for r := range b.N {
 			y := hashed(0, b.Y[r])
 			row := y
@@ -55,6 +59,25 @@ func ofRepeated(ctx context.Context, m *fitted.Model, p *problem.Problem) error 
 	m.Fit.Warn(fitted.WarnRepeated, of+" are equal to another in all columns, and standard errors, BIC and tests "+
 		"count each: of copies keep one", again, len(rows))
 	return nil
+}
+
+// metAgain counts the rows of n whose target may be that of a row before, and one in thirty others: a look at the targets
+// alone, for most tables have no rows that are equal.
+func metAgain(ctx context.Context, rows model.Rows) (met, n int, err error) {
+	var seen [mostLookedAt / 4]uint64 // 16 bits for each row
+	err = model.InOrder(ctx, rows, func(b *model.Block) error {
+		for r := range b.N {
+			h := hashed(0, b.Y[r])
+			word, bit := &seen[h%uint64(len(seen))], uint64(1)<<(h>>58)
+			if *word&bit != 0 {
+				met++
+			}
+			*word |= bit
+		}
+		n += b.N
+		return nil
+	})
+	return met, n, err
 }
 
 // distinct says how many different numbers there are, and how many are there with another that is the same.
