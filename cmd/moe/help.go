@@ -209,8 +209,8 @@ Rows that would take more than half of the memory that is free, or do not fit in
 place, others from a copy in the directory of temporary files (TMPDIR). The model is
 the same to the byte. Methods l2 and l4 need all rows in memory.
 
-An interrupted fit by method auto leaves FILE.checkpoint beside the output FILE once
-its first starts are made, from which the same command with --resume goes on, to the
+A fit by method auto that Ctrl-C, SIGTERM or SIGHUP ends leaves FILE.checkpoint beside
+the output FILE once its first starts are made (SIGKILL leaves none), from which the same command with --resume goes on, to the
 same bytes. The survey of a small table comes before them.`
 
 const formulasTopic = `The target is the last column unless --target names one. A CSV file may have

@@ -63,7 +63,8 @@ func (b *builder) formula(ctx context.Context) (*Table, error) {
 func sensible(f *Formula, experts, gate part) error {
 	switch {
 	case len(experts.terms) == 0 && len(gate.terms) == 0:
-		return f.parser.fail(0, "no term but the intercept: want at least one column")
+		return f.parser.fail(0, "no term but the intercept: a mixture needs at least one column; behind a bar "+
+			"the gate alone sees it, as in y ~ 1 | x")
 	case len(experts.terms) == 0 && !experts.intercept:
 		return f.parser.fail(0, "the experts have neither terms nor an intercept")
 	case len(gate.terms) == 0 && !gate.intercept:

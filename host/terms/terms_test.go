@@ -246,7 +246,7 @@ func TestRefusals(t *testing.T) {
 		{data: small, formula: "y ~ I(x:g)", want: `formula "y ~ I(x:g)", character 8: ":" is no arithmetic`},
 		{data: small, formula: "y ~ log(g)", want: `formula "y ~ log(g)", character 5: column "g" holds words`},
 		{data: small, formula: "y ~ 2", want: `formula "y ~ 2", character 5: 2 is no term`},
-		{data: small, formula: "y ~ 1", want: `formula "y ~ 1", character 1: no term but the intercept`},
+		{data: small, formula: "y ~ 1", want: `formula "y ~ 1", character 1: no term but the intercept: a mixture needs at least one column; behind a bar the gate alone sees it, as in y ~ 1 | x`},
 		{data: small, formula: "y ~ x | 0", want: `formula "y ~ x | 0", character 1: the gate has neither terms nor an intercept`},
 		{data: small, formula: "y ~ x + y", want: `formula "y ~ x + y", character 9: y is the target and stands on the right`},
 		{data: small, formula: "y ~ poly(x, 3)", want: `formula "y ~ poly(x, 3)", character 5: poly(x, 3): its degree must be less than the number of different values`},
