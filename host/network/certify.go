@@ -14,6 +14,7 @@ import (
 	"github.com/gatedlearning/moe/host/infer"
 	"github.com/gatedlearning/moe/host/infer/specification"
 	"github.com/gatedlearning/moe/host/model"
+	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/host/tensor"
 	"github.com/gatedlearning/moe/internal/numeric"
 )
@@ -37,8 +38,9 @@ const (
 // than [rowsPerTerm] rows for each number that is estimated or tested neither test is made. That r has the mean 0
 // ("constant") is tested on all rows, however few. The verdicts are [infer.Judge]'s. None of the tests
 // depends on the noise's shape. An optimum on which fewer than three starts agree is not judged: what a wrong network
-// leaves of y can be too little for the tests to see. It also says if the residuals have a mean, which no unit has; ""
-// if not.
+// leaves of y can be too little for the tests to see. Weights are counts of rows: both verdicts are taken back where
+// they cannot be ([infer.Certificate.Withdraw]). It also says if the residuals have a mean, which no unit has; "" if
+// not.
 func Certify(ctx context.Context, rows model.Rows, act model.Activation, n *model.Network, known Output,
 	e infer.Evidence, threads int) (_ *infer.Certificate, constant string, err error) {
 	e.Parts, e.Alike = "units", true
@@ -51,6 +53,10 @@ func Certify(ctx context.Context, rows model.Rows, act model.Activation, n *mode
 			Reason: "the residuals are 0 to rounding", PValue: 1}, "", nil
 	}
 	constant = constantOf(residuals)
+	weights, err := problem.WeightsOf(ctx, residuals)
+	if err != nil {
+		return nil, "", err
+	}
 	first, second, err := halves(ctx, residuals)
 	if err != nil {
 		return nil, "", err
@@ -65,7 +71,10 @@ func Certify(ctx context.Context, rows model.Rows, act model.Activation, n *mode
 		return err
 	}
 	own := unitDirections(n)
-	few := tooFew(second, n, known)
+	few, err := tooFew(second, n, known)
+	if err != nil {
+		return nil, "", err
+	}
 	if few == "" {
 		other, err := suspects(ctx, first, own, threads)
 		if err != nil {
@@ -96,6 +105,9 @@ func Certify(ctx context.Context, rows model.Rows, act model.Activation, n *mode
 	case passes:
 		certificate.Reason = "the residuals show no sign of missing or merged units"
 	}
+	if weights.Light() {
+		certificate.Withdraw(weights.Rows, weights.Total)
+	}
 	return certificate, constant, nil
 }
 
@@ -120,14 +132,14 @@ func halves(ctx context.Context, rows *model.Data) (first, second model.Rows, er
 const rowsPerTerm = 2
 
 // tooFew says how many rows the tests along directions take, where half of them are too few; "" where they are not.
-func tooFew(half model.Rows, n *model.Network, known Output) string {
-	rows, _ := half.Dims()
+func tooFew(half model.Rows, n *model.Network, known Output) (string, error) {
+	sums, err := model.TotalsOf(half)
 	directions := min(found, n.D)*(1+n.K) + 1
 	want := rowsPerTerm * (newTerms(nil, n, known, rowFunctions{}).gradients + perDirection*directions)
-	if rows >= want {
-		return ""
+	if err != nil || sums.Weight >= float64(want) {
+		return "", err
 	}
-	return fmt.Sprintf("it takes %d rows", 2*want)
+	return fmt.Sprintf("it takes %d rows", 2*want), nil
 }
 
 // alternate is every other block of rows, from the first or the second on.
@@ -184,7 +196,7 @@ func constantOf(residuals *model.Data) string {
 	var mean, weight, variance float64 // of the mean
 	each(func(r, w float64) { mean, weight = mean+w*r, weight+w })
 	mean /= weight
-	each(func(r, w float64) { variance += w * w * (r - mean) * (r - mean) / (weight * weight) })
+	each(func(r, w float64) { variance += w * (r - mean) * (r - mean) / (weight * weight) })
 	apart := math.Abs(mean) / math.Sqrt(variance)
 	if !(apart > constantFrom) {
 		return ""
@@ -306,32 +318,23 @@ func (f rowFunctions) count() int {
 //	h̃ = h − Bᵀ·J,  B = (Σ w·J·Jᵀ)⁻¹·Σ w·J·hᵀ
 //
 // so that to first order an error of what was learned, w and with [UnitRows] v, is not in it,
-// whatever the noise's variance is on each row (Wooldridge 1991). Its covariance is Σ w²·r²·h̃·h̃ᵀ, widened for the
-// weights that were estimated.
+// whatever the noise's variance is on each row (Wooldridge 1991). Weights are counts of rows: its covariance is
+// Σ w·r²·h̃·h̃ᵀ, widened for the parameters that were estimated, and n is Σ w.
 func residualTest(ctx context.Context, rows model.Rows, act model.Activation, n *model.Network, known Output,
 	functions rowFunctions) (infer.Test, error) {
 	if functions.count() == 0 {
 		return infer.Test{PValue: 1}, nil
 	}
 	t := newTerms(act, n, known, functions)
-	products, total, squares := newProducts(t.size), 0.0, 0.0
+	products, count := newProducts(t.size), 0.0
 	err := t.each(ctx, rows, func(b *model.Block, terms blas64.General) {
-		for _, w := range b.Role[model.Weights] {
-			total += w
-			squares += w * w
+		for r := range b.N {
+			count += b.Weight(r)
 		}
-		if b.Role[model.Weights] == nil {
-			total += float64(b.N)
-			squares += float64(b.N)
-		}
-		eachRow(terms, func(_ int, row []float64) {
-			for i, w := range b.Role[model.Weights] {
-				row[i] *= math.Sqrt(w)
-			}
-		})
+		timesRoots(terms, b)
 		blas64.Syrk(blas.NoTrans, 1, terms, 1, products)
 	})
-	if err != nil || total == 0 {
+	if err != nil || count == 0 {
 		return infer.Test{PValue: 1}, err
 	}
 	coef := regression(symmetricOf(products), t.gradients).RawMatrix()
@@ -341,17 +344,18 @@ func residualTest(ctx context.Context, rows model.Rows, act model.Activation, n 
 		blas64.Gemm(blas.Trans, blas.NoTrans, -1, coef, known, 1, rest)
 		eachRow(rest, func(i int, row []float64) {
 			floats.Mul(row, b.Y)
-			if b.Role[model.Weights] != nil {
-				floats.Mul(row, b.Role[model.Weights])
+			if w := b.Role[model.Weights]; w != nil {
+				sums[i] += floats.Dot(row, w)
+			} else {
+				sums[i] += floats.Sum(row)
 			}
-			sums[i] += floats.Sum(row)
 		})
+		timesRoots(rest, b)
 		blas64.Syrk(blas.NoTrans, 1, rest, 1, cov)
 	})
 	if err != nil {
 		return infer.Test{}, err
 	}
-	count := total * total / squares // rows of equal weight that say as much (Kish 1965)
 	wide := symmetricOf(cov)
 	wide.ScaleSym(1/max(count-float64(t.gradients), count/2), wide)
 	return specification.ConditionalMoments(wide, sums, count), nil
@@ -432,6 +436,15 @@ func parts(m blas64.General, first int) (a, b blas64.General) {
 	a.Rows, a.Data = first, m.Data[:first*m.Stride]
 	b.Rows, b.Data = m.Rows-first, m.Data[first*m.Stride:]
 	return a, b
+}
+
+// timesRoots multiplies terms by the roots of the rows' weights: their products then count every row w times.
+func timesRoots(terms blas64.General, b *model.Block) {
+	eachRow(terms, func(_ int, row []float64) {
+		for i, w := range b.Role[model.Weights] {
+			row[i] *= math.Sqrt(w)
+		}
+	})
 }
 
 func eachRow(m blas64.General, fn func(i int, row []float64)) {

@@ -10,6 +10,7 @@ import (
 
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
+	"gonum.org/v1/gonum/stat/distuv"
 
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/infer"
@@ -29,6 +30,7 @@ type design struct {
 	k, d, n int
 	free    bool // v is to be learned, the rows are unit vectors
 	noise   noise
+	paired  bool // see counted
 }
 
 // noise draws that of a row with features x, of mean 0, and the row's weight.
@@ -47,33 +49,29 @@ func fan(rng *rand.Rand, x []float64) (e, weight float64) {
 	return 0.1 * math.Exp(x[0]) * rng.NormFloat64(), 1
 }
 
-// precise is such noise with the inverse of its variance as the weight.
-func precise(rng *rand.Rand, x []float64) (e, weight float64) {
-	sd := 0.2 + math.Abs(x[0])
-	return 0.3 * sd * rng.NormFloat64(), 1 / (sd * sd)
-}
-
-// counted is noise of one variance with weights that have to do with x, of which a quarter is 0.
+// counted is noise of a row that stands for as many rows as its weight says, a number that has to do with x and is
+// often 0. A design's rows come in pairs of one x and noise of either sign. Their weights are independent and of
+// Poisson's distribution: so many rows of that x with noise of random sign would be counted so.
 func counted(rng *rand.Rand, x []float64) (e, weight float64) {
-	return 0.3 * rng.NormFloat64(), math.Floor(4*rng.Float64()) * (1 + math.Floor(x[0]*x[0]))
+	return 0.3, distuv.Poisson{Lambda: 0.5 + min(4, math.Floor(x[0]*x[0])), Src: rng}.Rand()
 }
 
 var rightDesigns = []design{
-	{relu, 2, 4, 2000, false, gaussian},
-	{relu, 2, 4, 3000, false, fan},
-	{relu, 2, 4, 2000, true, laplace},
-	{tanh, 3, 6, 3000, false, gaussian},
-	{tanh, 2, 5, 2000, false, precise},
-	{softplus, 2, 6, 2000, false, counted},
-	{softplus, 2, 4, 3000, false, fan},
-	{squared, 3, 10, 3000, false, laplace},
-	{squared, 2, 4, 2000, true, counted},
-	{bent, 1, 8, 2500, false, skewed},
-	{relu, 2, 4, 150, false, fan},
-	{sigmoid, 1, 3, 100, false, laplace},
-	{tanh, 2, 4, 300, false, skewed},
-	{softplus, 3, 6, 500, false, gaussian},
-	{relu, 2, 4, 300, true, laplace},
+	{relu, 2, 4, 2000, false, gaussian, false},
+	{relu, 2, 4, 3000, false, fan, false},
+	{relu, 2, 4, 2000, true, laplace, false},
+	{tanh, 3, 6, 3000, false, gaussian, false},
+	{tanh, 2, 5, 4000, false, counted, true},
+	{softplus, 2, 6, 2000, false, counted, true},
+	{softplus, 2, 4, 3000, false, fan, false},
+	{squared, 3, 10, 3000, false, laplace, false},
+	{squared, 2, 4, 2000, true, counted, true},
+	{bent, 1, 8, 2500, false, skewed, false},
+	{relu, 2, 4, 150, false, fan, false},
+	{sigmoid, 1, 3, 100, false, laplace, false},
+	{tanh, 2, 4, 300, false, skewed, false},
+	{softplus, 3, 6, 500, false, gaussian, false},
+	{relu, 2, 4, 300, true, laplace, false},
 }
 
 // output says what is known of v.
@@ -120,6 +118,11 @@ func (c design) disturb(t *testing.T, data *model.Data, truth *model.Network, rn
 	units, x := make([]float64, c.k*model.BlockRows), make([]float64, c.d)
 	for i := range data.Blocks {
 		b := &data.Blocks[i]
+		for j := range x {
+			for r := 1; c.paired && r < b.N; r += 2 {
+				b.Col(j)[r] = b.Col(j)[r-1]
+			}
+		}
 		if err := truth.Mean(t.Context(), b.Y, units, c.act, b); err != nil {
 			t.Fatal(err)
 		}
@@ -129,6 +132,9 @@ func (c design) disturb(t *testing.T, data *model.Data, truth *model.Network, rn
 				x[j] = b.Col(j)[r]
 			}
 			e, weight := c.noise(rng, x)
+			if c.paired && r%2 == 1 {
+				e = -e
+			}
 			b.Y[r], b.Role[model.Weights][r] = b.Y[r]+e, weight
 		}
 	}
@@ -269,12 +275,11 @@ func TestResidualTest(t *testing.T) {
 		sums, cov := mat.NewVecDense(size, nil), mat.NewSymDense(size, nil)
 		for at := range data.N {
 			row := mat.NewVecDense(size, append([]float64(nil), functions.RawRowView(at)...))
-			row.ScaleVec(y[at]*math.Sqrt(weights[at]), row)
-			sums.AddVec(sums, row)
+			row.ScaleVec(y[at], row)
+			sums.AddScaledVec(sums, math.Sqrt(weights[at]), row)
 			cov.SymRankOne(cov, 1, row)
 		}
-		total := floats.Sum(weights)
-		count := total * total / floats.Dot(weights, weights)
+		count := floats.Sum(weights)
 		cov.ScaleSym(1/(count-float64(gradients)), cov)
 		sd := make([]float64, size)
 		for i := range sd {
@@ -305,6 +310,96 @@ func TestResidualTest(t *testing.T) {
 		}
 		if math.Abs(got.Statistic/want-1) > 1e-6 { // ridges of 1e−10
 			t.Errorf("weights %v: %v, want %v", weighted, got.Statistic, want)
+		}
+	}
+}
+
+// repeated returns the rows as often as their weights say, one behind the other, without weights.
+func repeated(t *testing.T, data *model.Data) *model.Data {
+	t.Helper()
+	var x, y []float64
+	for i := range data.Blocks {
+		b := &data.Blocks[i]
+		for r := range b.N {
+			for range int(b.Weight(r)) {
+				for j := range data.D {
+					x = append(x, b.Col(j)[r])
+				}
+				y = append(y, b.Y[r])
+			}
+		}
+	}
+	out, err := dataset.Load(t.Context(), dataset.Matrix(mat.NewDense(len(y), data.D, x), y))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// TestWeightsAreCounts: a row of weight w says as much as w rows: the tests along given directions, where no half is
+// chosen, that of the constant, what is said of the constant, and how many rows are too few.
+func TestWeightsAreCounts(t *testing.T) {
+	for _, c := range []struct {
+		n     int
+		known Output
+	}{{900, Given}, {900, UnitRows}, {130, Given}} {
+		truth, data := draw(t, tanh, sample.NetworkConfig{K: 2, D: 3, N: c.n, Sigma: 0.3, Condition: 2, Output: []float64{1, -1}, Seed: 5})
+		at := 0
+		for i := range data.Blocks {
+			b := &data.Blocks[i]
+			b.Role[model.Weights] = make([]float64, b.N)
+			for r := range b.N {
+				b.Y[r] += 0.08 + 0.05*b.Col(0)[r]*b.Col(0)[r]
+				b.Role[model.Weights][r] = float64(at % 4)
+				at++
+			}
+		}
+		one := repeated(t, data)
+		for name, functions := range map[string]rowFunctions{
+			"constant": {one: true}, "along units": {along: unitDirections(truth)},
+			"along others": {along: [][]float64{{0.6, 0, 0.8}, {0, 1, 0}, {1, 0, 0}}},
+		} {
+			want, err := residualTest(t.Context(), one, tanh, truth, c.known, functions)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := residualTest(t.Context(), data, tanh, truth, c.known, functions)
+			// Rounding of the sums, beside ridges of 1e−10.
+			if err != nil || got.DF != want.DF || math.Abs(got.Statistic/want.Statistic-1) > 1e-7 {
+				t.Errorf("%d rows, %s: %v on %d degrees of freedom, of repeated rows %v on %d; %v", c.n, name, got.Statistic, got.DF, want.Statistic, want.DF, err)
+			}
+		}
+		evidence := infer.Evidence{Starts: 5, Agreeing: 5}
+		got, said, err := Certify(t.Context(), data, tanh, truth, c.known, evidence, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, same, err := Certify(t.Context(), one, tanh, truth, c.known, evidence, 1)
+		if err != nil || said != same || len(got.Tests) != len(want.Tests) || len(got.NotMade) != len(want.NotMade) {
+			t.Errorf("%d rows: %q, %d tests; of repeated rows %q, %d; %v", c.n, said, len(got.Tests), same, len(want.Tests), err)
+		}
+	}
+}
+
+// TestUncountedWeights: of weights that add up to less than half of the rows that have one both verdicts are taken
+// back, and of half they are not.
+func TestUncountedWeights(t *testing.T) {
+	truth, data := draw(t, tanh, sample.NetworkConfig{K: 2, D: 3, N: 900, Sigma: 0.3, Condition: 2, Seed: 5})
+	for _, c := range []struct {
+		weight float64
+		model  string
+	}{{0.49, infer.NotJudged}, {0.5, infer.Pass}, {1, infer.Pass}} {
+		for i := range data.Blocks {
+			b := &data.Blocks[i]
+			b.Role[model.Weights] = make([]float64, b.N)
+			for r := range b.N {
+				b.Role[model.Weights][r] = c.weight
+			}
+		}
+		got, _, err := Certify(t.Context(), data, tanh, truth, Given, infer.Evidence{Starts: 5, Agreeing: 5}, 1)
+		if err != nil || got.Model != c.model || got.Optimum != c.model ||
+			(c.model == infer.NotJudged) != strings.HasPrefix(got.Reason, "the weights of 900 rows add up to 441") {
+			t.Errorf("weight %v: %+v, %v", c.weight, got, err)
 		}
 	}
 }

@@ -283,6 +283,13 @@ func prepare(ctx context.Context, src dataset.Source, act sdk.Activation, r Requ
 		return nil, err
 	}
 	f.out.Weight = f.sums.Y[0]
+	weights, err := problem.WeightsOf(ctx, f.rows)
+	if err != nil {
+		return nil, err
+	}
+	if weights.Doubt && !weights.Light() { // of light ones the certificate says it
+		f.out.Notes = append(f.out.Notes, infer.Uncounted(weights.Rows, weights.Total))
+	}
 	f.inputs, err = problem.InputsOf(f.sums)
 	return f, err
 }

@@ -254,7 +254,7 @@ func MomentsOf(ctx context.Context, act sdk.Activation) (sdk.Moments, error) {
 // admit refuses rows to which this shape cannot be fitted.
 func (p *Problem) admit(ctx context.Context, rows model.Rows) error {
 	var err error
-	if p.Weights, err = weigh(ctx, rows); err != nil {
+	if p.Weights, err = WeightsOf(ctx, rows); err != nil {
 		return err
 	}
 	if p.Clusters, err = countClusters(ctx, rows, p.Schema); err != nil {

@@ -54,7 +54,7 @@ func FromSums(ctx context.Context, all Sums, sample *model.Data, act sdk.Activat
 			}
 		}
 	}
-	if p.Weights, err = weigh(ctx, sample); err != nil {
+	if p.Weights, err = WeightsOf(ctx, sample); err != nil {
 		return nil, err
 	}
 	if err := p.adopt(ctx, all.Second, p.Weights.even(sample), sample, 0); err != nil {

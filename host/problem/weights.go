@@ -14,7 +14,7 @@ import (
 // standard errors and the moment tensors.
 type Weights struct {
 	Given bool
-	Rows  int     // of a weight that is not nothing beside the total
+	Rows  int     // of a weight that is not nothing beside the total: that changes a digit of a sum
 	Total float64 // sum of the weights, the number of rows where there are none
 	// Typical is Σ w²/Σ w, what rows weigh in the mean of all they stand for; 1 where there are none.
 	Typical float64
@@ -27,7 +27,8 @@ type Weights struct {
 // mostCounted is the most rows that a table counts as in a search: with more, what matters there would be rounding.
 const mostCounted = 1 << 30
 
-func weigh(ctx context.Context, rows model.Rows) (Weights, error) {
+// WeightsOf returns what is to be known of the weights of rows.
+func WeightsOf(ctx context.Context, rows model.Rows) (Weights, error) {
 	n, _ := rows.Dims()
 	w := Weights{Rows: n, Total: float64(n), Typical: 1, unit: 1}
 	if n == 0 {
@@ -42,8 +43,7 @@ func weigh(ctx context.Context, rows model.Rows) (Weights, error) {
 		return w, err
 	}
 	w.Given, w.Rows, w.Total = true, 0, t.Weight
-	near, squares, whole := weightUnit(t.Weight/float64(n)), 0.0, true
-	least := w.Total * 0x1p-53 // less changes no digit of a sum
+	near, squares, whole, least := weightUnit(t.Weight/float64(n)), 0.0, true, w.Total*0x1p-53
 	err = model.InOrder(ctx, rows, func(b *model.Block) error {
 		given := b.Role[model.Weights]
 		w.Rows += floats.Count(func(v float64) bool { return v > least }, given)
