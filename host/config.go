@@ -441,7 +441,7 @@ func (c Config) request() problem.Request {
 		K: c.K, Intercepts: c.Intercepts, Gate: c.Gate, Noise: c.Noise, ExpertFeatures: c.ExpertFeatures,
 		Shared: c.Tied, Output: c.Output, Family: c.Family, Dof: c.Dof, Zero: c.ZeroExpert,
 		Tree: c.Hierarchy, Leaves: c.Leaves, Seed: c.Seed, Threads: c.Threads, Approximate: c.Approximate,
-		Room: c.room(), MaxMemory: c.MaxMemory, Reading: c.Reading,
+		InTime: c.wants(Dependent), Room: c.room(), MaxMemory: c.MaxMemory, Reading: c.Reading,
 		Loaded: func() { c.show(StageMoments, 0, 2) },
 	}
 }

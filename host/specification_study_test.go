@@ -275,8 +275,8 @@ func (s specDesign) try(t *testing.T, seed uint64) specFit {
 }
 
 // TestSpecifications: a gate of another form, and noise that is correlated between rows, are seen
-// and named, as 98 % and 99.8 % of such data sets are in the study; a table sorted by y passes without the test of
-// dependence.
+// and named, as 98 % and 99.8 % of such data sets are in the study; a table sorted by y passes, and
+// slow dependence is not tested.
 func TestSpecifications(t *testing.T) {
 	testslow.Mark(t)
 	for _, s := range specDesigns {
@@ -292,7 +292,7 @@ func TestSpecifications(t *testing.T) {
 			}
 		case s.Name == "identity k=2 sorted by y":
 			f := s.try(t, 1)
-			if _, made := f.Tests["dependence"]; f.Model != infer.Pass || made {
+			if x := f.Tests["dependence"]; f.Model != infer.Pass || x.PValue < 1e-3 {
 				t.Errorf("%s: %s, %+v", s.Name, f.Model, f.Tests)
 			}
 		}

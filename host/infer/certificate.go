@@ -48,6 +48,8 @@ const (
 	SpreadTest       = "spread" // heteroscedasticity
 	InteractionsTest = "interactions"
 	DependenceTest   = "dependence"
+	// SlowDependenceTest is not made of rows that may be sorted: see [Neighbours.Test].
+	SlowDependenceTest = "slow dependence"
 	// CorrelationTest asks whether the noise of a row's targets is correlated where it is taken for independent.
 	CorrelationTest = "correlation"
 )

@@ -37,11 +37,10 @@ type Request struct {
 	Zero    bool             // beside the experts of counts there is one that is always 0
 	Seed    uint64           // of everything random
 	Threads int              // 0: one per processor; nothing depends on it
-	// Approximate puts a native approximation in the place of the activation in
-	// all that iterates (see package native).
+	InTime  bool             // rows are said to stand in the order of time
+	// Approximate puts a native approximation for the activation in all that iterates (see package native).
 	Approximate bool
-	// MaxMemory is how many bytes all that the fit needs may take; 0: no limit but Room.
-	MaxMemory int64
+	MaxMemory   int64 // how many bytes all that the fit needs may take; 0: no limit but Room
 	// Room is what the rows may take where there is no limit, see [dataset.Rows].
 	Room dataset.Room
 	// Reading, if set, is told how many passes over rows in a file have been made.
@@ -72,6 +71,7 @@ type Problem struct {
 	Shape   Shape
 	Seed    uint64
 	Threads int
+	InTime  bool     // as [Request] has it
 	Dropped int      // rows with missing cells that were left out
 	Notes   []string // for the user
 	// Collinear says which feature the others tell; "" where none.
@@ -97,7 +97,7 @@ func Refuse(format string, args ...any) error { return &RequestError{fmt.Sprintf
 // read. Errors: [*RequestError], [*claims.Error], those of src, of act and of ctx.
 func Load(ctx context.Context, src dataset.Source, act sdk.Activation, r Request) (*Problem, error) {
 	p := &Problem{Schema: src.Schema(), Activation: act, Leaves: r.Leaves, Seed: r.Seed, Threads: r.Threads}
-	p.Notes = slices.Clone(p.Schema.Notes)
+	p.Notes, p.InTime = slices.Clone(p.Schema.Notes), r.InTime
 	var err error
 	if p.Shape, err = r.shape(p.Schema.Features); err != nil {
 		return nil, err

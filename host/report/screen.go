@@ -132,7 +132,13 @@ func shortVerdicts(f *fitted.Fit) []string {
 				"other terms by --formula, or another --activation"
 		}
 	}
-	return []string{optimumVerdict(c), fmt.Sprintf("Model: %s; %s.", c.Model, found(c, cause, try))}
+	model := fmt.Sprintf("Model: %s; %s", c.Model, found(c, cause, try))
+	isSlow := func(t fitted.TestNotMade) bool { return t.Name == infer.SlowDependenceTest }
+	if c.Model == infer.Pass && slices.ContainsFunc(c.NotMade, isSlow) {
+		model += "; slow dependence was not tested, since neighbouring rows have y alike (sorted, or dependent): " +
+			"give --hac where rows stand in time"
+	}
+	return []string{optimumVerdict(c), model + "."}
 }
 
 // chosen says in one line what the model was compared with; "" where with nothing.

@@ -96,7 +96,7 @@ func Certify(ctx context.Context, p *problem.Problem, best *Candidate, all []*Ca
 	}
 	q := best.Params.Relabel(order)
 	tested, err := seen.tests.of(ctx, p, q)
-	if c, note, err = judged(tested, err, evidence); c == nil {
+	if c, note, err = judged(p, tested, err, evidence); c == nil {
 		return nil, note, err
 	}
 	if p.Weights.Light() {
@@ -132,12 +132,16 @@ const leastRowsEach = 3
 func rowsEach(p *problem.Problem) float64 { return p.Count() / float64(p.Shape.Parameters()) }
 
 // judged is the certificate of tests, or the note why there is none: too many terms.
-func judged(tested specification.Tested, err error, e infer.Evidence) (*infer.Certificate, string, error) {
+func judged(p *problem.Problem, tested specification.Tested, err error,
+	e infer.Evidence) (*infer.Certificate, string, error) {
 	if many := (*specification.TooManyError)(nil); errors.As(err, &many) {
 		return nil, "no certificate: " + many.Error(), nil
 	}
 	if err != nil {
 		return nil, "", err
+	}
+	if p.InTime {
+		tested = tested.InTime()
 	}
 	c := infer.Judge(slices.Clone(tested.Tests), e)
 	c.Untested, c.NotMade, c.Overlap = tested.Untested, tested.NotMade, tested.Overlap

@@ -264,13 +264,13 @@ func TestCertainTargets(t *testing.T) {
 // TestJudged: too many terms make a note, and any other failure is one.
 func TestJudged(t *testing.T) {
 	many, bad := &specification.TooManyError{Terms: 9}, errors.New("bad")
-	if c, note, err := judged(specification.Tested{}, fmt.Errorf("tests: %w", many), infer.Evidence{}); c != nil || err != nil || note != "no certificate: "+many.Error() {
+	if c, note, err := judged(&problem.Problem{}, specification.Tested{}, fmt.Errorf("tests: %w", many), infer.Evidence{}); c != nil || err != nil || note != "no certificate: "+many.Error() {
 		t.Errorf("%v, %q, %v", c, note, err)
 	}
-	if c, note, err := judged(specification.Tested{}, bad, infer.Evidence{}); c != nil || note != "" || err != bad {
+	if c, note, err := judged(&problem.Problem{}, specification.Tested{}, bad, infer.Evidence{}); c != nil || note != "" || err != bad {
 		t.Errorf("%v, %q, %v", c, note, err)
 	}
-	if c, note, err := judged(specification.Tested{Untested: []infer.Untested{{}}}, nil, infer.Evidence{}); err != nil || note != "" || c == nil || len(c.Untested) != 1 {
+	if c, note, err := judged(&problem.Problem{}, specification.Tested{Untested: []infer.Untested{{}}}, nil, infer.Evidence{}); err != nil || note != "" || c == nil || len(c.Untested) != 1 {
 		t.Errorf("%+v, %q, %v", c, note, err)
 	}
 }

@@ -209,7 +209,7 @@ func (t *VectorTask) certify(ctx context.Context, best *Candidate, all []*Candid
 	}
 	q := best.Vector.Each(func(q *model.Params) *model.Params { return q.Relabel(order) }, order)
 	tested, err := specification.VectorTests(ctx, t.given(), p.G, q, p.Shape.Free(), p.Seed, p.Threads)
-	if c, note, err = judged(tested, err, evidence); c == nil {
+	if c, note, err = judged(p, tested, err, evidence); c == nil {
 		return nil, note, err
 	}
 	if p.Weights.Light() {

@@ -9,115 +9,19 @@ import (
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 
+	"github.com/gatedlearning/moe/host/infer"
 	"github.com/gatedlearning/moe/host/loss"
 	"github.com/gatedlearning/moe/host/model"
 )
 
 // neighboursOf are those of rows of u and, behind them, y.
-func neighboursOf(rows [][]float64) *Neighbours {
+func neighboursOf(rows [][]float64) *infer.Neighbours {
 	targets := len(rows[0]) / 2
-	s := newNeighbours(targets)
+	s := infer.NewNeighbours(targets)
 	for _, row := range rows {
-		s.add(row, make([]float64, targets))
+		s.Add(row, make([]float64, targets))
 	}
 	return &s
-}
-
-// walk are random rows of so many targets, the y of which follow one another with this correlation.
-func walk(rng *rand.Rand, n, targets int, correlation float64) [][]float64 {
-	out := make([][]float64, n)
-	for r := range out {
-		out[r] = make([]float64, 2*targets)
-		for c := range out[r] {
-			out[r][c] = rng.NormFloat64()
-			if c >= targets && r > 0 {
-				out[r][c] = correlation*out[r-1][c] + math.Sqrt(1-correlation*correlation)*out[r][c]
-			}
-		}
-	}
-	return out
-}
-
-// TestNeighboursMerge: the sums of rows in parts, empty ones among them, are those of all rows
-// to rounding, and travel as numbers.
-func TestNeighboursMerge(t *testing.T) {
-	rng := rand.New(rand.NewPCG(4, 4))
-	rows := walk(rng, 300, 2, 0.3)
-	want := neighboursOf(rows).Values()
-	for _, cuts := range [][]int{{0, 300}, {0, 1, 300}, {0, 0, 120, 120, 299, 300}} {
-		all := newNeighbours(2)
-		for i, to := range cuts[1:] {
-			part := newNeighbours(2)
-			if to > cuts[i] {
-				part.Set(neighboursOf(rows[cuts[i]:to]).Values())
-			}
-			all.merge(&part)
-		}
-		if got := all.Values(); !floats.EqualApprox(got, want, 1e-9) {
-			t.Errorf("cuts %v: %v, want %v", cuts, got, want)
-		}
-	}
-}
-
-// TestDependenceByDefinition: the statistic of one target is (Σ u·u′ − n·ū²)²/Σ (u·u′)², and the likeness of
-// neighbours half of von Neumann's ratio below 1.
-func TestDependenceByDefinition(t *testing.T) {
-	rng := rand.New(rand.NewPCG(5, 5))
-	rows := walk(rng, 200, 1, 0.2)
-	var sum, products, squares, steps, y, yy float64
-	for r, row := range rows {
-		sum, y, yy = sum+row[0], y+row[1], yy+row[1]*row[1]
-		if r > 0 {
-			p := row[0] * rows[r-1][0]
-			products, squares = products+p, squares+p*p
-			steps += math.Pow(row[1]-rows[r-1][1], 2)
-		}
-	}
-	s := neighboursOf(rows)
-	want := math.Pow(products-sum*sum/200, 2) / squares
-	if got, why := s.test(); math.Abs(got.Statistic/want-1) > 1e-9 || got.DF != 1 || why != "" {
-		t.Errorf("%+v (%s), want %v", got, why, want)
-	}
-	if got, want := s.alikeness(), 1-steps/199/(2*(yy/200-y*y/40000)); math.Abs(got-want) > 1e-9 {
-		t.Errorf("likeness %v, want %v", got, want)
-	}
-}
-
-// TestDependenceOfOrder: neighbours with a correlation of .5 in 1,000 rows are seen and independent ones are not, of
-// one target and of two. Tables sorted by y, by two halves of it and by ten groups are not judged.
-func TestDependenceOfOrder(t *testing.T) {
-	rng := rand.New(rand.NewPCG(6, 6))
-	for targets := 1; targets <= 2; targets++ {
-		rows := walk(rng, 1000, targets, 0)
-		if got, why := neighboursOf(rows).test(); got.PValue < 1e-4 || got.DF != targets || why != "" {
-			t.Errorf("independent: %+v, %q", got, why)
-		}
-		for r := 1; r < len(rows); r++ {
-			rows[r][0] = 0.5*rows[r-1][0] + math.Sqrt(0.75)*rows[r][0]
-		}
-		// 1,000 pairs: the sum is 13 of its standard errors at least.
-		if got, _ := neighboursOf(rows).test(); got.PValue > 1e-12 {
-			t.Errorf("dependent: %+v", got)
-		}
-		for name, group := range map[string]float64{"sorted": 0, "in halves": 2, "in tens": 10} {
-			sorted := slices.Clone(rows)
-			slices.SortFunc(sorted, func(a, b []float64) int {
-				if a[targets] < b[targets] {
-					return -1
-				}
-				return 1
-			})
-			if group > 0 {
-				each := int(1000 / group)
-				for from := 0; from < 1000; from += each {
-					rng.Shuffle(each, func(i, j int) { sorted[from+i], sorted[from+j] = sorted[from+j], sorted[from+i] })
-				}
-			}
-			if got, why := neighboursOf(sorted).test(); got.DF != 0 || why == "" {
-				t.Errorf("%s: %+v", name, got)
-			}
-		}
-	}
 }
 
 // TestNeighboursOfRows: rows of weight 0 are none, and u and y are those of the definition.

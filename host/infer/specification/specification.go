@@ -85,6 +85,16 @@ type Tested struct {
 	NotMade  []infer.NotMade  // tests
 	Mass     []float64        // Σ r_i of every expert over the rows
 	Overlap  float64          // of the experts: the mean of Σ_i r_i·(1 − r_i)
+	inTime   infer.Test       // that of dependence of rows that may be sorted, as of rows in time
+}
+
+// InTime are those of rows that are said to stand in time, so that they are not sorted.
+func (t Tested) InTime() Tested {
+	if t.inTime.DF > 0 {
+		other := func(of infer.Test) bool { return of.Name == infer.DependenceTest }
+		t.Tests, t.NotMade = append(slices.DeleteFunc(slices.Clone(t.Tests), other), t.inTime), nil
+	}
+	return t
 }
 
 // quadratic makes the tests of sums over the rows that are quadratic forms in them: see [layout.forms].
@@ -127,7 +137,7 @@ type RowSums struct {
 	Prior, Mass []float64 // Σ p_i and Σ r_i, k each
 	Weight      float64   // rows, or the sum of their weights
 	Shared      float64   // Σ r_i·(1 − r_i): how much the experts overlap
-	Neighbours  Neighbours
+	Neighbours  infer.Neighbours
 	// Of every expert 2Σ of what a larger variance of y under it adds to each term, see [terms.allowForCoefficients];
 	// none of normal noise whose level was estimated. Of other densities how many rows say something of its mean.
 	Slopes, Telling []float64
@@ -142,12 +152,16 @@ func (s *RowSums) draws() float64 {
 	return s.Weight
 }
 
-// dependence is the test of rows that depend on each other beyond their experts, or why there is none.
-func (s *RowSums) dependence() (t infer.Test, why string) {
-	if s.Groups != nil {
-		return s.Groups.test()
+// dependence is the test of rows that depend on each other beyond their experts, and what of it was not made.
+func (s *RowSums) dependence() (t infer.Test, not []infer.NotMade) {
+	if s.Groups == nil {
+		return s.Neighbours.Test()
 	}
-	return s.Neighbours.test()
+	t, why := s.Groups.test()
+	if why != "" {
+		not = []infer.NotMade{{Name: infer.DependenceTest, Why: why}}
+	}
+	return t, not
 }
 
 func (m *terms) newSums() *RowSums {
@@ -181,7 +195,7 @@ func (s *RowSums) Like() *RowSums {
 // newRowSums are those of no rows, of so many terms, experts and targets.
 func newRowSums(terms, k, targets int) *RowSums {
 	return &RowSums{Terms: make([]float64, terms), Prior: make([]float64, k), Mass: make([]float64, k),
-		Neighbours: newNeighbours(targets)}
+		Neighbours: infer.NewNeighbours(targets)}
 }
 
 // clone returns a copy whose terms may be used up.
@@ -192,7 +206,7 @@ func (s *RowSums) clone() *RowSums {
 }
 
 // blockTerms are the terms of a block of rows, the gate's and the posterior
-// probabilities of its experts, and what [Neighbours] are of: u and y of every target, with
+// probabilities of its experts, and what [infer.Neighbours] are of: u and y of every target, with
 // room for a row of them.
 type blockTerms struct {
 	out           [][]float64
@@ -240,7 +254,7 @@ func (s *RowSums) add(t blockTerms, weight []float64) {
 		for c, v := range t.neighbours {
 			t.row[c] = v[r]
 		}
-		s.Neighbours.add(t.row, t.products)
+		s.Neighbours.Add(t.row, t.products)
 	}
 }
 
@@ -262,7 +276,7 @@ func (s *RowSums) Merge(o *RowSums) {
 	floats.Add(s.Mass, o.Mass)
 	s.Weight += o.Weight
 	s.Shared += o.Shared
-	s.Neighbours.merge(&o.Neighbours)
+	s.Neighbours.Merge(&o.Neighbours)
 	floats.Add(s.Slopes, o.Slopes)
 	floats.Add(s.Telling, o.Telling)
 	if s.Groups != nil {

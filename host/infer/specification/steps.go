@@ -71,7 +71,8 @@ func (s *Steps) Tests(ctx context.Context, sums *RowSums, drawn *Draws, seed uin
 
 // under says of tests of a mixture of another density than the normal one what they suggest, and that none is robust:
 // no free noise level makes the variance of e_i 1 whatever the density.
-func (t Tested) under(law mixture.Density) {
+func (t *Tested) under(law mixture.Density) {
+	t.inTime.Noise = 0
 	for i := range t.Tests {
 		of := &t.Tests[i]
 		of.Noise = 0
@@ -107,14 +108,19 @@ func testsOf(ctx context.Context, d targets, blocks []int, sums *RowSums, draws 
 		}
 		out.Tests = q.tests()
 	}
-	t, why := sums.dependence()
+	var t infer.Test
+	t, out.NotMade = sums.dependence()
 	if t.DF > 0 {
 		out.Tests = append(out.Tests, t)
 	}
-	if why != "" {
-		out.NotMade = []infer.NotMade{{Name: infer.DependenceTest, Why: why}}
+	n, all := len(out.Tests), out.Tests
+	if sums.Groups == nil {
+		all = append(all, sums.Neighbours.InTime())
 	}
-	allowForNoise(out.Tests, out.Overlap)
+	allowForNoise(all, out.Overlap)
+	if out.Tests = all[:n:n]; n < len(all) {
+		out.inTime = all[n]
+	}
 	return out, nil
 }
 

@@ -70,7 +70,7 @@ type termRows struct {
 	y               []float64
 	logits          []float64 // the gate's predictors
 	score, one, two []float64
-	near            [][]float64 // u and y of [Neighbours], and room for a row of them
+	near            [][]float64 // u and y of [infer.Neighbours], and room for a row of them
 	out             [][]float64
 	under           [][]float64 // 2k: see fillUnder
 	shared          *sharing    // of rows in groups; nil where each has its own expert
@@ -216,7 +216,7 @@ func (m *terms) residuals(w *termRows, y []float64) []float64 {
 	return w.res[:m.p.K*n]
 }
 
-// neighbours computes what [Neighbours] are of, of the targets whose terms are filled in.
+// neighbours computes what [infer.Neighbours] are of, of the targets whose terms are filled in.
 func (m *terms) neighbours(w *termRows, y []float64) {
 	n := w.N
 	u, held := w.near[0][:n], w.near[1][:n]

@@ -70,7 +70,7 @@ type vectorTermRows struct {
 	functions
 	logits        []float64
 	one, two      []float64
-	near          [][]float64 // u and y of [Neighbours]
+	near          [][]float64 // u and y of [infer.Neighbours]
 	row, products []float64   // room for a row of them
 	out           [][]float64
 }
@@ -146,7 +146,7 @@ func (m *vectorTerms) fillCorrelation(w *vectorTermRows, i int) {
 	}
 }
 
-// neighbours computes what [Neighbours] are of.
+// neighbours computes what [infer.Neighbours] are of.
 func (m *vectorTerms) neighbours(w *vectorTermRows, b *model.Block) {
 	n := b.N
 	for c := range m.p.M {
