@@ -7,7 +7,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gatedlearning/moe/host/crossvalidation"
-	"github.com/gatedlearning/moe/host/model"
 	"github.com/gatedlearning/moe/host/report"
 	"github.com/gatedlearning/moe/host/report/numeral"
 	"github.com/gatedlearning/moe/host/spec"
@@ -78,8 +77,8 @@ func (f *fitFlags) crossValidate(cmd *cobra.Command, args []string, folds int) e
 		return usagef("--leaves %s: crossvalidate takes one activation for all experts", f.tree.leaves)
 	}
 	if s.Grows() {
-		_, err := model.ParseHierarchy(s.Hierarchy)
-		return usagef("--%w", err)
+		return usagef("--hierarchy %s: crossvalidate takes a tree that is given, such as 2x2; 'moe fit "+
+			"--hierarchy %[1]s' finds one", s.Hierarchy)
 	}
 	j, err := f.open(cmd, s)
 	if err != nil {

@@ -18,7 +18,7 @@ const (
 	looked = 500
 	// inflated is the variance inflation 1/(1 − R²) of a feature, R² of its regression on the others, from which on a
 	// short relation is looked for, and tied the one at which it is said without: what is left of the feature is
-	// rounding.
+	// little or rounding, which the inflation, a little being added to the diagonal, does not tell apart.
 	inflated, tied = 100, 1e8
 	// mostTerms are so few that a relation is short, and related is the share of the rows in which it must hold.
 	mostTerms, related = 4, 0.9
@@ -71,8 +71,8 @@ func collinear(ctx context.Context, names []string, intercept bool, second *tens
 	if said != "" || worst < 0 || !intercept {
 		return said, nil
 	}
-	return fmt.Sprintf("feature %s is a sum of multiples of the others, to rounding: their coefficients cannot be "+
-		"told apart; leave one of them out", names[worst]), nil
+	return fmt.Sprintf("feature %s is a sum of multiples of the others, or nearly (variance inflation above %g): "+
+		"their coefficients can hardly be told apart; leave one of them out", names[worst], float64(tied)), nil
 }
 
 // precisionOf returns the standard deviations and the inverse of the correlations, with a little added to their
