@@ -61,8 +61,8 @@ func ofRepeated(ctx context.Context, m *fitted.Model, p *problem.Problem) error 
 	return nil
 }
 
-// metAgain counts the rows of n whose target may be that of a row before, and one in thirty others: a look at the targets
-// alone, for most tables have no rows that are equal.
+// metAgain counts the rows of n whose target may be that of a row before, and one in thirty others: a look at the
+// targets alone, for most tables have no rows that are equal.
 func metAgain(ctx context.Context, rows model.Rows) (met, n int, err error) {
 	var seen [mostLookedAt / 4]uint64 // 16 bits for each row
 	err = model.InOrder(ctx, rows, func(b *model.Block) error {
