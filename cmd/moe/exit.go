@@ -20,6 +20,7 @@ import (
 	"github.com/gatedlearning/moe/host/terms"
 	"github.com/gatedlearning/moe/internal/atomicfile"
 	"github.com/gatedlearning/moe/internal/memory"
+	"github.com/gatedlearning/moe/sdk/gauss"
 	"github.com/gatedlearning/moe/table"
 )
 
@@ -93,7 +94,8 @@ func exitCode(err error) int {
 		return exitUsage
 	case is[*dataset.Error](err), is[*gru.Error](err), is[*table.Error](err), is[*learn.Error](err):
 		return exitData
-	case is[*catalog.LieError](err), is[*experiment.UnfitError](err):
+	case is[*catalog.LieError](err), is[*experiment.UnfitError](err),
+		errors.Is(err, gauss.ErrGrowth): // g has not the moments that it is asked for
 		return exitNo
 	case is[*catalog.UntrustedError](err):
 		return exitUntrusted

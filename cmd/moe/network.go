@@ -60,7 +60,7 @@ the same numbers in all formats.`,
 	flags.IntVar(&f.config.D, "d", 0, "number of features (required)")
 	flags.IntVar(&f.config.N, "n", 0, "number of rows (required)")
 	flags.Float64Var(&f.config.Sigma, "sigma", 0, "standard deviation of the noise")
-	flags.Float64Var(&f.config.Condition, "condition", 1, "condition number of W, at least 1")
+	flags.Float64Var(&f.config.Condition, "condition", 1, "condition number of W, 1 to 1e15")
 	flags.StringVar(&f.output, "output-weights", "", "v as `V1,V2,...` (default random signs)")
 	flags.StringVarP(&f.out, "output", "o", "", "data `FILE`, .csv, .npy or .parquet (required)")
 	flags.StringVar(&f.truth, "truth", "", "write the true network to this JSON `FILE`")

@@ -16,7 +16,7 @@ const (
 	// between neighbours whose share of the target's variance is ν has ρ·ν where the features are in no order.
 	alike = 0.5
 	// away is how many rows apart those are that neighbours are then held against: of two the test sees a correlation
-	// of .9 in 1,000 rows but hardly in 200, and of five ten groups in any order fail it.
+	// of .9 in 1,000 rows but hardly in 200, and of five small groups in any order often fail it.
 	away = 3
 )
 

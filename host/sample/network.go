@@ -21,7 +21,7 @@ type NetworkConfig struct {
 	Activation model.Activation
 	K, D, N    int     // units, features, rows
 	Sigma      float64 // of the noise, ≥ 0
-	Condition  float64 // κ of W, its largest singular value over the least, ≥ 1; 0: 1
+	Condition  float64 // κ of W, its largest singular value over the least, 1 to 1e15; 0: 1
 	Output     []float64
 	Seed       uint64
 }
@@ -36,6 +36,10 @@ type NetworkSampler struct {
 
 	cfg NetworkConfig
 }
+
+// mostCondition is the largest condition that weights in float64 can have: rounding of their entries, 2⁻⁵³ of the
+// largest singular value, is near the least from there on.
+const mostCondition = 1e15
 
 // NewNetwork returns the sampler of cfg. W is P·diag(s)·Qᵀ with random orthogonal
 // P (k×k) and Q (d×k) and singular values evenly spaced from κ to 1 times a
@@ -75,6 +79,9 @@ func (c *NetworkConfig) check() error {
 			"of at most d", c.K, c.D)
 	case !(c.Condition >= 1) || !numeric.Finite(c.Condition):
 		return fmt.Errorf("condition = %v, want a finite number of at least 1", c.Condition)
+	case c.Condition > mostCondition:
+		return fmt.Errorf("condition = %v: beyond %v the weights are dependent to rounding; want less", c.Condition,
+			float64(mostCondition))
 	case c.K == 1 && c.Condition != 1:
 		return fmt.Errorf("condition = %v with a single unit, whose weights have condition 1", c.Condition)
 	case c.Output != nil && len(c.Output) != c.K:

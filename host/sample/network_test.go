@@ -76,6 +76,7 @@ func TestNetworkRefusals(t *testing.T) {
 		"output weight 1 is 0": {K: 2, D: 3, N: 10, Output: []float64{0, 1}},
 		"1 output weights":     {K: 2, D: 3, N: 10, Output: []float64{1}},
 		"condition":            {K: 2, D: 3, N: 10, Condition: math.NaN()},
+		"beyond 1e+15":         {K: 2, D: 3, N: 10, Condition: 1e16},
 		"a single unit":        {K: 1, D: 3, N: 10, Condition: 2},
 		"n = 0":                {K: 1, D: 3},
 		"k = 0":                {D: 3, N: 1},
