@@ -61,6 +61,9 @@ func (c Choice) Choose(fits Fits, heldOut int, bound *fitted.AtLeast) (best *fit
 		best.Fit.ChosenBy = string(ByBICc)
 	}
 	best.Fit.AtLeast, best.Fit.KSet, best.Fit.Selection = bound, left, nil
+	if heldOut == 0 && Choice(best.Fit.ChosenBy) != BySet {
+		fits.warnOfPassedOver(best, c)
+	}
 	for _, k := range ks {
 		candidate := fits[k].Candidate
 		if v := fits[k].BICc(); Choice(best.Fit.ChosenBy) == ByBICc && !math.IsInf(v, 1) {
@@ -79,6 +82,24 @@ func (f Fits) least(ks []int, by Choice) (best *fitted.Model) {
 		}
 	}
 	return best
+}
+
+// warnOfPassedOver warns where the fit of the least criterion has not converged, and another was chosen.
+func (f Fits) warnOfPassedOver(chosen *fitted.Model, by Choice) {
+	least, name := f[chosen.K], map[Choice]string{ByICL: "ICL", ByBICc: "BIC corrected for few rows"}[by]
+	for _, k := range slices.Sorted(maps.Keys(f)) {
+		if by.of(f[k]) < by.of(least) {
+			least = f[k]
+		}
+	}
+	if name == "" {
+		name = "BIC"
+	}
+	if least.Candidate.K != chosen.K {
+		chosen.Fit.Warn(fitted.WarnStopped, "k = %d has not converged and was passed over, though its %s is %.4g less "+
+			"than that of k = %d: fit it by itself, or with more starts", least.Candidate.K, name,
+			by.of(f[chosen.K])-by.of(least), chosen.K)
+	}
 }
 
 // prefers says whether a fit is chosen before another: it has converged, or its criterion is less.

@@ -63,3 +63,37 @@ func TestFalls(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
+
+// TestPassedOver: that the least criterion is of a fit that has not converged is said, whichever of them it is; and nothing is
+// where one that has converged has less, or the choice is by rows left out.
+func TestPassedOver(t *testing.T) {
+	of := func(bic2 float64, icl2 float64, by Choice, heldOut int) *fitted.Model {
+		fits := Fits{}
+		for k, bic := range map[int]float64{1: 1279.88, 2: bic2, 3: 890.46} {
+			c := fitted.Candidate{K: k, BIC: bic, ICL: bic + 100, Converged: k != 2}
+			if k == 2 {
+				c.ICL = icl2
+			}
+			fits[k] = Fit{Few: 1, Candidate: c, Model: &fitted.Model{K: k}}
+		}
+		return by.Choose(fits, heldOut, nil)
+	}
+	for name, c := range map[string]struct {
+		bic2, icl2 float64
+		by         Choice
+		heldOut    int
+		want       string
+	}{
+		"BIC":     {842.89, 2000, ByBIC, 0, "k = 2 has not converged and was passed over, though its BIC is 47.57 less than that of k = 3"},
+		"default": {842.89, 2000, "", 0, "k = 2 has not converged and was passed over, though its BIC is 47.57 less than that of k = 3"},
+		"ICL":     {1000, 900, ByICL, 0, "k = 2 has not converged and was passed over, though its ICL is 90.46 less than that of k = 3"},
+		"worse":   {900, 900, ByBIC, 0, ""},
+		"rows":    {842.89, 900, ByHeldOut, 3, ""},
+	} {
+		m := of(c.bic2, c.icl2, c.by, c.heldOut)
+		said := strings.Join(m.Fit.Warnings, "; ")
+		if m.K != 3 || !strings.HasPrefix(said, c.want) || c.want == "" && said != "" {
+			t.Errorf("%s: k = %d, %q, want %q", name, m.K, said, c.want)
+		}
+	}
+}

@@ -17,7 +17,7 @@ const (
 	WarnRange     WarningKind = "range of g"    // much of the target lies beyond it
 	WarnStarts    WarningKind = "starts"        // too few have met the optimum
 	WarnTooMany   WarningKind = "k too large"   // experts of few rows, or nearly equal ones
-	WarnStopped   WarningKind = "stopped"       // at a k below the one that was asked for
+	WarnStopped   WarningKind = "stopped"       // below the k asked for, or beside the best one
 	WarnNewRows   WarningKind = "new rows"      // they are worse off than those that were fitted
 	WarnGate      WarningKind = "gate"          // it separates rows, or nearly does
 	WarnCollinear WarningKind = "collinear features"

@@ -412,3 +412,42 @@ func (s *skewed) Hessian(ctx context.Context, h *mat.SymDense, grad, x []float64
 	s.gradients--
 	return v, err
 }
+
+// level is the likelihood of a level of a factor that one row has, of which one expert is certain: x0 is the gate's
+// coefficient, whose likelihood rises to its supremum at infinity, x1 + x2 is determined and x1 - x2 is not.
+type level struct{}
+
+func (level) Dim() int { return 3 }
+func (level) Value(_ context.Context, x []float64) (float64, error) {
+	sum := x[1] + x[2] - 3
+	return (math.Log1p(math.Exp(-x[0])) + sum*sum) / 400, nil
+}
+func (l level) Grad(ctx context.Context, dst, x []float64) (float64, error) {
+	dst[0], dst[1] = -1/(1+math.Exp(x[0]))/400, 2*(x[1]+x[2]-3)/400
+	dst[2] = dst[1]
+	return l.Value(ctx, x)
+}
+func (l level) Hessian(ctx context.Context, h *mat.SymDense, grad, x []float64) (float64, error) {
+	p := 1 / (1 + math.Exp(x[0]))
+	h.SetSym(0, 0, p*(1-p)/400)
+	for _, at := range [][2]int{{1, 1}, {1, 2}, {2, 2}} {
+		h.SetSym(at[0], at[1], 2./400)
+	}
+	return l.Grad(ctx, grad, x)
+}
+
+// TestNewtonAlongAFlatDirection: where the Hessian is singular as the value does not depend on a combination of the variables
+// the run converges, though the first of its steps is not worth its cost to a run that has to be damped; what is not
+// determined stays where it is.
+func TestNewtonAlongAFlatDirection(t *testing.T) {
+	x := []float64{15, 4, -70}
+	r, err := Newton(t.Context(), level{}, x, Settings{Worth: 1e-8, Iterations: 30})
+	if err != nil || r.Status != Converged {
+		t.Fatalf("%v at %v, error %v", r.Status, r.X, err)
+	}
+	// The step promises p/2 of a row: 1e-12 of 400 is a p of 8e-10, at 21.
+	// A damping of 1e-9 makes some 1e-7 of the rounding of the first step along what is not determined, which is 69 long.
+	if sum, left := r.X[1]+r.X[2], r.X[1]-r.X[2]; math.Abs(sum-3) > 1e-9 || math.Abs(left-74) > 1e-4 || r.X[0] < 20 {
+		t.Errorf("at %v", r.X)
+	}
+}

@@ -164,6 +164,8 @@ func chosen(m *fitted.Model) string {
 		term := fmt.Sprintf("%s for %d", known(by.of(c)), c.K)
 		if c.K == m.K {
 			term += " (chosen)"
+		} else if !c.Converged {
+			term += " (not converged)"
 		}
 		terms = append(terms, term)
 	}
