@@ -93,6 +93,24 @@ def test_missing():
     assert np.flatnonzero(np.isnan(fit.predict(frame))).tolist() == [3, 5]
 
 
+def test_missing_target():
+    """A row without a target lacks what is said of it, and the scores are those of the other rows."""
+    x, y = mixture(200)
+    fit = MoERegressor(2, missing="drop", random_state=1).fit(x, y)
+    gap, other = y.copy(), np.arange(200) != 7
+    gap[7] = np.nan
+    weights = 1.0 + np.arange(200) % 3
+    for ask in (fit.posterior, fit.log_density):
+        want = ask(x, y)
+        want[7] = np.nan
+        np.testing.assert_array_equal(ask(x, gap), want)
+    for ask in (fit.score, fit.log_score):
+        assert ask(x, gap) == pytest.approx(ask(x[other], y[other]), rel=1e-12)
+        assert ask(x, gap, weights) == pytest.approx(ask(x[other], y[other], weights[other]), rel=1e-12)
+    with pytest.raises(ValueError, match="NaN"):
+        MoERegressor(1, random_state=1).fit(x, y).posterior(x, gap)
+
+
 def test_no_row_that_is_whole():
     """Rows that all lack a cell have NaN, as such rows beside others, and no rows have no predictions."""
     x, y = mixture(200)

@@ -12,6 +12,7 @@ from numbers import Integral, Real
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import r2_score
 from sklearn.utils import check_array, check_consistent_length, check_random_state, column_or_1d
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
@@ -567,8 +568,9 @@ class MoERegressor(RegressorMixin, BaseEstimator):
         if _tables.is_frame(X):
             known = self._with_offset(known, X)
         if y is not None:
-            y = _column(y)
+            y = _column(y, self.missing == "drop")
             check_consistent_length(whole, y)
+            whole &= ~np.isnan(y)
             y = y[whole]
         columns = {name: values[whole] for name, values in columns.items()}
         known = {name: values[whole] for name, values in known.items()}
@@ -690,23 +692,35 @@ class MoERegressor(RegressorMixin, BaseEstimator):
         if sample_weight is not None:
             sample_weight = _weights_of(sample_weight, _numbers(y))
         if groups is None:
-            return float(np.average(self.log_density(X, y, offset, trials), weights=sample_weight))
+            of_rows = self.log_density(X, y, offset, trials)
+            whole = ~np.isnan(of_rows)
+            return float(np.average(of_rows[whole], weights=None if sample_weight is None else sample_weight[whole]))
         if sample_weight is not None:
             raise ValueError("sample_weight: a score of rows in groups has none")
 
         def together(x, y, groups, **known):
             total = self.model_.log_density_of_groups(x, y, groups, **known).sum()
             return np.full(len(x), total / max(len(x), 1))
-        return float(self._of_rows(X, together, None, y, groups=groups, offset=offset, trials=trials).mean())
+        return float(np.nanmean(self._of_rows(X, together, None, y, groups=groups, offset=offset, trials=trials)))
+
+    def score(self, X, y, sample_weight=None):
+        """R2 of :meth:`predict`, without the rows that were dropped."""
+        predicted, y = self.predict(X), _column(y, self.missing == "drop")
+        check_consistent_length(predicted, y)
+        whole = ~np.isnan(predicted + y)
+        if sample_weight is not None:
+            sample_weight = _weights_of(sample_weight, y)[whole]
+        return r2_score(y[whole], predicted[whole], sample_weight=sample_weight)
 
 
 def _names(d):
     return [f"x{j + 1}" for j in range(d)]
 
 
-def _column(values):
-    """Finite numbers of shape (n,), of no rows too."""
-    return column_or_1d(check_array(_numbers(values), ensure_2d=False, dtype=np.float64, ensure_min_samples=0))
+def _column(values, missing=False):
+    """Finite numbers of shape (n,), of no rows too, and NaN where some may be missing."""
+    return column_or_1d(check_array(_numbers(values), ensure_2d=False, dtype=np.float64, ensure_min_samples=0,
+                                    **_compat.all_finite(missing)))
 
 
 def _numbers(y):
