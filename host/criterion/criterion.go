@@ -86,19 +86,24 @@ func (f Fits) least(ks []int, by Choice) (best *fitted.Model) {
 
 // warnOfPassedOver warns where the fit of the least criterion has not converged, and another was chosen.
 func (f Fits) warnOfPassedOver(chosen *fitted.Model, by Choice) {
-	least, name := f[chosen.K], map[Choice]string{ByICL: "ICL", ByBICc: "BIC corrected for few rows"}[by]
+	best := f[chosen.K]
+	least := best
 	for _, k := range slices.Sorted(maps.Keys(f)) {
 		if by.of(f[k]) < by.of(least) {
 			least = f[k]
 		}
 	}
-	if name == "" {
-		name = "BIC"
+	name, less := "BIC", best.Candidate.BIC-least.Candidate.BIC
+	switch {
+	case by == ByICL:
+		name, less = "ICL", by.of(best)-by.of(least)
+	case by != ByBIC && !(less > 0):
+		name, less = "BIC corrected for few rows", by.of(best)-by.of(least)
 	}
 	if least.Candidate.K != chosen.K {
-		chosen.Fit.Warn(fitted.WarnStopped, "k = %d has not converged and was passed over, though its %s is %.4g less "+
-			"than that of k = %d: fit it by itself, or with more starts", least.Candidate.K, name,
-			by.of(f[chosen.K])-by.of(least), chosen.K)
+		chosen.Fit.Warn(fitted.WarnStopped, "k = %d has not converged (%s) and was passed over, though its %s is %.4g "+
+			"less than that of k = %d: fit it by itself to see more", least.Candidate.K, least.Model.Fit.Status, name,
+			less, chosen.K)
 	}
 }
 

@@ -74,7 +74,7 @@ func TestPassedOver(t *testing.T) {
 			if k == 2 {
 				c.ICL = icl2
 			}
-			fits[k] = Fit{Few: 1, Candidate: c, Model: &fitted.Model{K: k}}
+			fits[k] = Fit{Few: 1, Candidate: c, Model: &fitted.Model{K: k, Fit: fitted.Fit{Status: "no progress"}}}
 		}
 		return by.Choose(fits, heldOut, nil)
 	}
@@ -84,9 +84,9 @@ func TestPassedOver(t *testing.T) {
 		heldOut    int
 		want       string
 	}{
-		"BIC":     {842.89, 2000, ByBIC, 0, "k = 2 has not converged and was passed over, though its BIC is 47.57 less than that of k = 3"},
-		"default": {842.89, 2000, "", 0, "k = 2 has not converged and was passed over, though its BIC is 47.57 less than that of k = 3"},
-		"ICL":     {1000, 900, ByICL, 0, "k = 2 has not converged and was passed over, though its ICL is 90.46 less than that of k = 3"},
+		"BIC":     {842.89, 2000, ByBIC, 0, "k = 2 has not converged (no progress) and was passed over, though its BIC is 47.57 less than that of k = 3"},
+		"default": {842.89, 2000, "", 0, "k = 2 has not converged (no progress) and was passed over, though its BIC is 47.57 less than that of k = 3"},
+		"ICL":     {1000, 900, ByICL, 0, "k = 2 has not converged (no progress) and was passed over, though its ICL is 90.46 less than that of k = 3"},
 		"worse":   {900, 900, ByBIC, 0, ""},
 		"rows":    {842.89, 900, ByHeldOut, 3, ""},
 	} {
