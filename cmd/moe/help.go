@@ -210,8 +210,9 @@ place, others from a copy in the directory of temporary files (TMPDIR). The mode
 the same to the byte. Methods l2 and l4 need all rows in memory.
 
 A fit by method auto that Ctrl-C, SIGTERM or SIGHUP ends leaves FILE.checkpoint beside
-the output FILE once its first starts are made (SIGKILL leaves none), from which the same command with --resume goes on, to the
-same bytes. The survey of a small table comes before them.`
+the output FILE once its first starts are made; SIGKILL leaves none. From it the same
+command with --resume goes on, to the same bytes. The survey of a small table comes
+before them.`
 
 const formulasTopic = `The target is the last column unless --target names one. A CSV file may have
 semicolons or tabs between its fields and be compressed by gzip or zstd.
