@@ -90,20 +90,32 @@ func TestNameThatCannotBeWritten(t *testing.T) {
 // TestNothingToFit: what is missing is a mistake in the program.
 func TestNothingToFit(t *testing.T) {
 	act := sdk.Func{Name: "tanh", G: math.Tanh}
-	for want, call := range map[string]func(){
-		"host: no activation": func() { Fit(t.Context(), nil, unread{t}, Config{K: 1}) },
-		"host: an activation beside those of the leaves": func() {
+	for _, c := range []struct {
+		want string
+		call func()
+	}{
+		{"host: no activation", func() { Fit(t.Context(), nil, unread{t}, Config{K: 1}) }},
+		{"host: no activation", func() { Fit(t.Context(), nil, unread{t}, Config{K: 2, Leaves: []sdk.Activation{act, nil}}) }},
+		{"host: an activation beside those of the leaves", func() {
 			Fit(t.Context(), act, unread{t}, Config{K: 1, Leaves: []sdk.Activation{act}})
-		},
-		"host: no data": func() { FitRange(t.Context(), act, nil, 1, 2, Config{}) },
+		}},
+		{"host: no data", func() { FitRange(t.Context(), act, nil, 1, 2, Config{}) }},
+		{"shard: no sums", func() { FitSums(t.Context(), act, nil, "", Config{K: 1}) }},
+		{"dataset: no matrix", func() { dataset.Matrix(nil, nil) }},
 	} {
 		func() {
 			defer func() {
-				if got := recover(); got != want {
-					t.Errorf("panic %v, want %q", got, want)
+				if got := recover(); got != c.want {
+					t.Errorf("panic %v, want %q", got, c.want)
 				}
 			}()
-			call()
+			c.call()
 		}()
+	}
+	var request *RequestError
+	_, err := FitTargets(t.Context(), act, []Target{{}}, Config{K: 1})
+	_, shared := FitSharedGate(t.Context(), act, []Target{{Source: unread{t}}, {}}, Diagonal, Config{K: 1})
+	if !errors.As(err, &request) || !errors.As(shared, &request) {
+		t.Errorf("targets without data: %v; under one gate %v", err, shared)
 	}
 }

@@ -19,6 +19,7 @@ package host
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/gatedlearning/moe/host/dataset"
 	"github.com/gatedlearning/moe/host/fitted"
@@ -106,12 +107,11 @@ func finish(ctx context.Context, p *problem.Problem, m *fitted.Model, cfg Config
 // load reads the data of a configuration, which comes back complete.
 func load(ctx context.Context, act sdk.Activation, src dataset.Source, cfg Config) (Config, *problem.Problem, error) {
 	switch {
-	case act == nil && cfg.Leaves == nil:
+	case act == nil && cfg.Leaves == nil, slices.Contains(cfg.Leaves, nil):
 		panic("host: no activation")
 	case act != nil && cfg.Leaves != nil:
 		panic("host: an activation beside those of the leaves")
-	}
-	if src == nil {
+	case src == nil:
 		panic("host: no data")
 	}
 	cfg, err := cfg.Checked()
@@ -121,7 +121,7 @@ func load(ctx context.Context, act sdk.Activation, src dataset.Source, cfg Confi
 	for _, g := range cfg.activations(act) {
 		named := stated.Of(g.Info())
 		if err := named.Check(); err != nil {
-			return cfg, nil, problem.Refuse("the model could not be written: %v", err)
+			return cfg, nil, problem.Refuse("no file of a model can name the activation: %v", err)
 		}
 	}
 	if err := admits(cfg, src.Schema()); err != nil {

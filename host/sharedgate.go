@@ -66,8 +66,8 @@ func underOneGate(ctx context.Context, act sdk.Activation, targets []Target, noi
 
 // newSharedGate is a fit that has not begun; it is to be closed.
 func newSharedGate(targets []Target, noise NoiseCovariance, cfg Config) (*sharedGate, error) {
-	if len(targets) == 0 {
-		return nil, problem.Refuse("there are no targets")
+	if len(targets) == 0 || slices.ContainsFunc(targets, func(t Target) bool { return t.Source == nil }) {
+		return nil, problem.Refuse("there are no targets, or one has no data")
 	}
 	if err := cmp.Or(checkSharedGate(cfg, noise), cfg.untied("a gate of several targets")); err != nil {
 		return nil, err

@@ -67,8 +67,8 @@ func FitTargets(ctx context.Context, act sdk.Activation, targets []Target, cfg C
 
 // checkTargets refuses what a fit of several targets has no use for.
 func checkTargets(targets []Target, cfg Config) error {
-	if len(targets) == 0 {
-		return problem.Refuse("there are no targets")
+	if len(targets) == 0 || slices.ContainsFunc(targets, func(t Target) bool { return t.Source == nil }) {
+		return problem.Refuse("there are no targets, or one has no data")
 	}
 	if err := cfg.onlyNormal("a fit of several targets"); err != nil {
 		return err

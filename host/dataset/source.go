@@ -115,8 +115,11 @@ type Table struct {
 
 // Matrix is the source of an n×d matrix, one row an observation, and its n
 // targets, which may be nil. The columns are called x1 … xd and y unless they are
-// [Table.Named]. It panics if y has another length than x has rows.
+// [Table.Named]. It panics if x is nil or y has another length than x has rows.
 func Matrix(x *mat.Dense, y []float64) *Table {
+	if x == nil {
+		panic("dataset: no matrix")
+	}
 	n, d := x.Dims()
 	if y != nil && len(y) != n {
 		panic(fmt.Sprintf("dataset: %d targets for %d rows", len(y), n))

@@ -318,8 +318,11 @@ func (m *Moments) inParts() string {
 	return fmt.Sprintf("it is part %d of %d: merge the parts first", m.Place.I, m.Place.N)
 }
 
-// Whole returns an error, which names the file, where m is one of several parts of the rows.
+// Whole returns an error, which names the file, where m is one of several parts of the rows. It panics if m is nil.
 func (m *Moments) Whole(file string) error {
+	if m == nil {
+		panic("shard: no sums")
+	}
 	if m.Place.N <= 1 {
 		return nil
 	}
