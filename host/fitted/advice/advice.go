@@ -42,6 +42,9 @@ func flagsFor(m *fitted.Model, why infer.Cause) string {
 		if m.Groups != nil {
 			return robust(m)
 		}
+		if m.HAC != nil {
+			return ""
+		}
 		return "--hac"
 	case "correlation":
 		return "--noise-covariance full"

@@ -59,6 +59,7 @@ func TestAdvice(t *testing.T) {
 		"noise of its own":  {with(func(m *fitted.Model) { m.Sigma = fitted.Sigma{1, 2} }), infer.Cause{Test: "residuals"}, "--robust"},
 		"robust already":    {with(func(m *fitted.Model) { m.StandardErrors = &fitted.StandardErrors{Kind: "robust"} }), infer.Cause{Test: "spread"}, ""},
 		"dependence":        {plain(), infer.Cause{Test: "dependence"}, "--hac"},
+		"allowed for":       {with(func(m *fitted.Model) { m.HAC = new(fitted.HAC) }), infer.Cause{Test: "dependence"}, ""},
 		"a square":          {plain(), infer.Cause{Test: "gate features", Features: []int{2, 2}}, "--formula 'y ~ x1 + `a b` + x3 | x1 + x3 + I(x3^2)'"},
 		"a product":         {plain(), infer.Cause{Test: "interactions", Features: []int{0, 1}}, "--formula 'y ~ x1 + `a b` + x3 + x1:`a b` | x1 + x3'"},
 		"no features known": {plain(), infer.Cause{Test: "gate"}, "--formula 'y ~ x1 + `a b` + x3 | (x1 + x3)^2'"},
