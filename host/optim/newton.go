@@ -33,8 +33,8 @@ type Curved interface {
 // at one, where the gradient is not 0: a step that promises less than Slack and
 // does not lower the value ends the run as converged too.
 //
-// An iteration that had to be damped, by more than a singular Hessian asks for, or brought less than half of its
-// promise, and lowered the value by less than Worth ends the run as without progress.
+// An iteration that had to be damped, or brought less than half of its promise,
+// and lowered the value by less than Worth ends the run as without progress.
 func Newton(ctx context.Context, c Curved, x0 []float64, set Settings) (*Result, error) {
 	set = set.or(100, 1e-12)
 	r := newResult(x0)
@@ -94,7 +94,7 @@ func Newton(ctx context.Context, c Curved, x0 []float64, set Settings) (*Result,
 		}
 		r.step(at.x, at.value)
 		right := gain > 0.5*promised || least < 0
-		if gain < set.Worth && (used > flat || !right) {
+		if gain < set.Worth && (used > 0 || !right) {
 			return r.end(Stalled, nil)
 		}
 		damping = lowered(used, right)
@@ -107,10 +107,6 @@ func Newton(ctx context.Context, c Curved, x0 []float64, set Settings) (*Result,
 
 // mostDamping ends a run: no step lowers the value.
 const mostDamping = 1e6
-
-// flat is the damping of a Hessian that is singular, or nearly, as the value does not depend on some combination of the
-// variables: it leaves that where it is, and the others hardly know of it.
-const flat = 1e-9
 
 // raised is the damping after a step that did not lower the value, or with which the matrix was not positive definite.
 func raised(damping float64) float64 { return max(damping*10, 1e-3) }
@@ -311,19 +307,15 @@ func (q *quadratic) newtonStep(damping float64) (step []float64, promised, used 
 			scaled.SetSym(i, j, s*q.h.At(i, j)*q.scale[j])
 		}
 	}
-	for damping < 1e9 {
+	for ; damping < 1e9; damping = raised(damping) {
 		damped.CopySym(scaled)
 		for i := range n {
 			damped.SetSym(i, i, scaled.At(i, i)+damping)
 		}
-		if q.chol.Factorize(damped) && q.chol.Cond() <= 1e14 {
-			return q.stepWith(damping)
+		if !q.chol.Factorize(damped) || q.chol.Cond() > 1e14 {
+			continue
 		}
-		if damping == 0 {
-			damping = flat
-		} else {
-			damping = raised(damping)
-		}
+		return q.stepWith(damping)
 	}
 	return nil, 0, 0
 }
