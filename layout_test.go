@@ -192,7 +192,7 @@ var imports = map[string][]string{
 	"host/descent": {"host/model", "host/optim", "host/metric", "host/loss", "host/loss/minibatch", "host/problem", "host/moment", "host/search", "host/search/climb", "host/search/starts", "internal/stream", gonum},
 
 	// What a method has found is written down, and told.
-	"host/result":        {"internal/numeric", "internal/stream", "host/dataset", "host/descent", "host/fitted", "host/fitted/advice", "host/fitted/known", "host/fitted/stated", "host/infer", "host/infer/gain", "host/infer/leaveoneout", "host/loss", "host/metric", "host/mixture", "host/mixture/joint", "host/model", "host/moment", "host/optim", "host/predict", "host/problem", "host/recheck", "host/result/warn", "host/search", "host/search/climb", "host/search/penalty", "host/search/separation", "host/shard/newton", "host/terms", gonum},
+	"host/result":        {"internal/numeric", "internal/shown", "internal/stream", "host/dataset", "host/descent", "host/fitted", "host/fitted/advice", "host/fitted/known", "host/fitted/stated", "host/infer", "host/infer/gain", "host/infer/leaveoneout", "host/loss", "host/metric", "host/mixture", "host/mixture/joint", "host/model", "host/moment", "host/optim", "host/predict", "host/problem", "host/recheck", "host/result/warn", "host/search", "host/search/climb", "host/search/penalty", "host/search/separation", "host/shard/newton", "host/terms", gonum},
 	"host/result/remedy": {"host/fitted", "host/infer", "host/infer/specification", "host/loss", "host/mixture", "host/model", "host/problem", "host/search/climb"},
 	"host/result/warn":   {"host/explore", "host/fitted", "host/infer", "host/loss", "host/model", "host/predict", "host/problem", "host/search", "host/search/vacancy"},
 
@@ -206,7 +206,7 @@ var imports = map[string][]string{
 	"host/network":             {"sdk", "sdk/gauss", "solver/properties", "internal/numeric", "host/model", "host/native", "host/optim", "host/tensor", "host/metric", "host/dataset", "host/infer", "host/infer/specification", "host/problem", "host/recheck", "internal/stream", gonum},
 	"host/network/networkfile": {"internal/atomicfile", "internal/numeric", "host/dataset", "host/fitted", "host/fitted/check", "host/fitted/jsonfile", "host/fitted/stated", "host/model", "host/native", gonum},
 	"host/diverse":             {"sdk/gauss", "host/model", "host/optim", "host/network", "internal/stream", gonum},
-	"host/catalog": {"sdk", "expression", "table", "internal/claims", "internal/pluginproc", "internal/sandbox", "internal/setting", "internal/spotcheck", "internal/suggest", "internal/wasm", "internal/wire", "internal/atomicfile",
+	"host/catalog": {"sdk", "expression", "table", "internal/claims", "internal/pluginproc", "internal/sandbox", "internal/setting", "internal/shown", "internal/spotcheck", "internal/suggest", "internal/wasm", "internal/wire", "internal/atomicfile",
 		"plugins/exp", "plugins/identity", "plugins/leakyrelu", "plugins/probit", "plugins/relu", "plugins/sigmoid", "plugins/softplus", "plugins/tanh", "golang.org/x/sys"},
 
 	"host/experiment": {"sdk", "sdk/gauss", "solver", "solver/properties", "host/network", "host/diverse", "host/model", "host/mixture", "host/problem", "host/moment", "host/search", "host/search/climb", "host/search/starts", "host/search/steps", "host/optim", "host/metric", "host/tensor",

@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/gatedlearning/moe/internal/pluginproc"
+	"github.com/gatedlearning/moe/internal/shown"
 	"github.com/gatedlearning/moe/internal/suggest"
 )
 
@@ -43,7 +43,8 @@ func (e *UnknownError) Error() string {
 	if near := suggest.Nearest(e.Name, e.Known); near != "" {
 		msg += fmt.Sprintf("; did you mean %q?", near)
 	}
-	return msg + " (there are " + join(e.Known) + "; a plugin's file is named by its path, such as ./moe-plugin-NAME)"
+	return msg + " (there are " + shown.List(e.Known) + "; a plugin's file is named by its path, such as " +
+		"./moe-plugin-NAME)"
 }
 
 // ParamsError reports parameters that an activation does not take.
@@ -103,15 +104,5 @@ type AmbiguousError struct {
 
 func (e *AmbiguousError) Error() string {
 	return fmt.Sprintf("several trusted plugins are called %q, %s: name one by its path where one can be named, or "+
-		"take the trust in the others back: moe plugin untrust PATH", e.Name, join(e.Paths))
-}
-
-// join lists names as in "a, b and c".
-func join(names []string) string {
-	names = slices.Clone(names)
-	if len(names) < 2 {
-		return strings.Join(names, "")
-	}
-	last := len(names) - 1
-	return strings.Join(names[:last], ", ") + " and " + names[last]
+		"take the trust in the others back: moe plugin untrust PATH", e.Name, shown.List(e.Paths))
 }

@@ -260,7 +260,7 @@ func shownNames(names []string) string {
 	for i, name := range names {
 		out[i] = shown.Name(name)
 	}
-	return numeral.List(out)
+	return shown.List(out)
 }
 
 // design says what the features are made of, where they are not columns.

@@ -16,6 +16,7 @@ import (
 	"github.com/gatedlearning/moe/host/problem"
 	"github.com/gatedlearning/moe/host/result/warn"
 	"github.com/gatedlearning/moe/host/search/penalty"
+	"github.com/gatedlearning/moe/internal/shown"
 )
 
 // Penalty says whether the model of a fit comes with that of a ridge on the gate, or a ridge or a lasso on the experts,
@@ -228,9 +229,8 @@ func emptied(m *fitted.Model, p *problem.Problem, at *model.Params) {
 		return
 	}
 	said := "expert " + names[0] + " has no rows under the penalty, and its coefficients say"
-	if last := len(names) - 1; last > 0 {
-		said = "experts " + strings.Join(names[:last], ", ") + " and " + names[last] + " have no rows under the " +
-			"penalty, and their coefficients say"
+	if len(names) > 1 {
+		said = "experts " + shown.List(names) + " have no rows under the penalty, and their coefficients say"
 	}
 	f := &m.Fit
 	for i, kind := range f.WarningKinds {

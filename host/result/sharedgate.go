@@ -123,7 +123,7 @@ func (s *vector) separations(ctx context.Context, groups *separation.Groups,
 				return nil
 			})
 		}, params.OfGate(), groups)
-	return shown(p, boundaries), err
+	return inColumns(p, boundaries), err
 }
 
 // summary says how the parameters were found.

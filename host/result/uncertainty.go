@@ -237,11 +237,11 @@ func separations(ctx context.Context, p *problem.Problem, best *search.Candidate
 	}
 	boundaries, err := separation.Boundaries(ctx, p, best.Params.Relabel(order),
 		best.Groups.Relabel(best.Params, order))
-	return shown(p, boundaries), err
+	return inColumns(p, boundaries), err
 }
 
-// shown are boundaries in the user's columns.
-func shown(p *problem.Problem, boundaries []separation.Boundary) (out []fitted.Separation) {
+// inColumns are boundaries in the user's columns.
+func inColumns(p *problem.Problem, boundaries []separation.Boundary) (out []fitted.Separation) {
 	for _, b := range boundaries {
 		plane := model.NewParams(2, p.Shape.D)
 		copy(plane.Gating, b.Normal)

@@ -24,6 +24,14 @@ func Name(name string) string {
 	return name
 }
 
+// List joins names as in "a, b and c".
+func List(names []string) string {
+	if n := len(names); n > 1 {
+		return strings.Join(names[:n-1], ", ") + " and " + names[n-1]
+	}
+	return strings.Join(names, "")
+}
+
 // Names returns the arguments of a format with every string and error among them
 // as [Name] shows it.
 func Names(args []any) []any {

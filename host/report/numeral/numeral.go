@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"strconv"
-	"strings"
 )
 
 // Percent is a share with one decimal, a dash for one that there is not.
@@ -14,14 +13,6 @@ func Percent(share float64) string {
 		return "–"
 	}
 	return strconv.FormatFloat(100*share, 'f', 1, 64) + " %"
-}
-
-// List joins names as in "a, b and c".
-func List(names []string) string {
-	if n := len(names); n > 1 {
-		return strings.Join(names[:n-1], ", ") + " and " + names[n-1]
-	}
-	return strings.Join(names, "")
 }
 
 // Likelihood is a log-likelihood, or a criterion made of one, with two decimals, or with the 17

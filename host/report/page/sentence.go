@@ -24,7 +24,7 @@ func sentence(m *fitted.Model, d *diagnosis.Diagnosis) string {
 	}
 	out += beside + "."
 	if names := mostDifferent(d); m.K > 1 && len(names) > 0 {
-		out += fmt.Sprintf(" Their rows differ the most in %s.", numeral.List(names))
+		out += fmt.Sprintf(" Their rows differ the most in %s.", shown.List(names))
 	}
 	return out + around(m, d)
 }
@@ -54,7 +54,7 @@ func shares(d *diagnosis.Diagnosis) string {
 		}
 		out = append(out, fmt.Sprintf("%s expert %d", numeral.Percent(share), i+1))
 	}
-	return numeral.List(out)
+	return shown.List(out)
 }
 
 // mostDifferent are the columns in which the experts' rows differ the most, at most three of those in which they do.

@@ -42,14 +42,14 @@ func sharedSentence(v *fitted.Vector, targets []*diagnosis.Diagnosis) string {
 	for _, o := range v.Outputs {
 		names = append(names, shown.Name(o.Target))
 	}
-	out := fmt.Sprintf("%s of %s follow %s", numeral.Plural(v.SharedGate.Fit.N, "row"), numeral.List(names),
+	out := fmt.Sprintf("%s of %s follow %s", numeral.Plural(v.SharedGate.Fit.N, "row"), shown.List(names),
 		numeral.Plural(v.K, "expert"))
 	if v.K == 1 {
 		return out + "."
 	}
 	out += ": " + shares(targets[0]) + "."
 	if different := mostDifferent(targets[0]); len(different) > 0 {
-		out += fmt.Sprintf(" Their rows differ the most in %s.", numeral.List(different))
+		out += fmt.Sprintf(" Their rows differ the most in %s.", shown.List(different))
 	}
 	return out
 }
